@@ -4,6 +4,8 @@
 # extras that is done, and pyproject.toml being newer undoes it. `make clean` starts over.
 
 SHELL := bash
+# Tests spawn hundreds of processes, each of which would compile all of its code again.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.14; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
@@ -12,14 +14,15 @@ BUSY ?= 8
 # Two more than there are cores, because tests of processes wait for most of their time.
 WORKERS ?= $(shell expr $$(nproc) + 2)
 AUDIT ?=
+BROKER ?=
 
 # PySpark is most of the size, so that what only runs the demo leaves the rest away.
 DEMO_EXTRAS := cli,spark,http
-TEST_EXTRAS := $(DEMO_EXTRAS),zookeeper,test,dev,mutation
+TEST_EXTRAS := $(DEMO_EXTRAS),websocket,clients,zookeeper,test,hosts,dev,mutation
 BENCH_EXTRAS := $(TEST_EXTRAS),bench
 
-.PHONY: help demo test test-long test-busy check check-lint check-format check-types check-imports check-changes \
-	check-audit lowest wheel-test versions swarm group-model jepsen mutation bench clean
+.PHONY: help demo test test-long test-busy check check-lint check-format check-types check-imports check-doors check-changes \
+	check-audit lowest wheel-test versions broker-tests swarm group-model jepsen mutation bench clean
 .NOTPARALLEL:
 
 help:
@@ -27,10 +30,11 @@ help:
 	@echo 'make test       run the tests on all cores (ARGS="..." go to pytest)'
 	@echo 'make test-long  run the tests that take minutes each, which make test leaves out'
 	@echo 'make test-busy  run make test beside BUSY=8 loops that want a core each'
-	@echo 'make check      lint, format, types, the direction of imports, changes, known vulnerabilities'
+	@echo 'make check      lint, format, types, the direction of imports, doors, changes, known vulnerabilities'
 	@echo 'make lowest     run the tests of the core with the lowest versions that are allowed'
 	@echo 'make versions   have an older release and this one work in one mesh (ARGS="--old peermesh[cli]==1.2")'
 	@echo 'make wheel-test build the wheel, and test it where it is installed (ARGS="--all")'
+	@echo 'make broker-tests run the Python tests of a checkout of Broker (BROKER=...) on peermesh.compat'
 	@echo 'make swarm      run simulated swarms through random faults (ARGS="--seeds 1000")'
 	@echo 'make group-model run random worlds around a replica group (ARGS="--seeds 1000")'
 	@echo 'make jepsen     break a replica group in real processes (ARGS="--failures 500")'
@@ -55,8 +59,8 @@ test-busy: $(VENV)/.ready-test
 	for _ in $$(seq $(BUSY)); do while kill -0 $$$$; do :; done 2>/dev/null & loops+=($$!); done; \
 	$(MAKE) --no-print-directory test ARGS='$(ARGS)'
 
-# Six targets, so that "make --keep-going check" shows all that is wrong at once.
-check: check-lint check-format check-types check-imports check-changes check-audit
+# Seven targets, so that "make --keep-going check" shows all that is wrong at once.
+check: check-lint check-format check-types check-imports check-doors check-changes check-audit
 
 check-lint: $(VENV)/.ready-test
 	$(VENV)/bin/ruff check .
@@ -69,6 +73,10 @@ check-types: $(VENV)/.ready-test
 
 check-imports: $(VENV)/.ready-test
 	$(VENV)/bin/lint-imports
+
+# What is written from the trio classes is what they say now.
+check-doors: $(VENV)/.ready-test
+	$(VENV)/bin/python -m tools.doors --check
 
 # The fragments of the changelog can be read, and come out as one.
 check-changes: $(VENV)/.ready-test
@@ -93,6 +101,10 @@ wheel-test: $(VENV)/.ready-test
 # The older release has an environment of its own, too; without one, a wheel of this checkout is it.
 versions: $(VENV)/.ready-test
 	@$(VENV)/bin/python -m tools.versions $(ARGS)
+
+# The tests are Broker's own, and stay in its checkout.
+broker-tests: $(VENV)/.ready-test
+	@$(VENV)/bin/python -m tools.broker_tests '$(BROKER)' $(ARGS)
 
 swarm: $(VENV)/.ready-test
 	@$(VENV)/bin/python -m peermesh.testing.swarm $(ARGS)

@@ -14,6 +14,7 @@ from benchmarks.report import json_line, readable, write
 NAMES: Final = (
     "pubsub",
     "mixes",
+    "doors",
     "latency",
     "relay",
     "store",
@@ -23,6 +24,8 @@ NAMES: Final = (
     "footprint",
     "modules",
     "edge",
+    "websocket",
+    "qos2",
     "signing",
     "tls",
 )
@@ -33,22 +36,25 @@ EPILOGUE: Final = """\
 benchmarks:
   pubsub     messages a second from one process to another, small, large and structured
   mixes      the same where each message may have another topic: 1 to 1,000, in turn, at random
+  doors      the same work in trio, in asyncio, in uvloop and in threads
   latency    the time of a request and its reply
   relay      messages a second through a third endpoint, beside the direct way
   store      puts, gets and the first fill of a clone
   queries    compare and set, scans, and what fifty watches are told
   replicas   mixes of commands at a master, in groups of one and three, in Redis and etcd
   log        acknowledged appends, and reads with and without a copy
-  modules    messages a second through a link of the module broker
+  modules    messages a second through a link of the module broker, and to a process and back
   edge       messages a second through a channel of the edge broker
+  websocket  events a second between clients of the WebSocket gateway
+  qos2       messages a second, each exactly once, through the QoS-2 broker and mosquitto
   signing    what signatures cost
   tls        all of it over TLS, beside plain TCP, and peerings a second
   footprint  what an import, an idle endpoint and an idle mesh cost
 
 All of them run unless some are named. Each prints a table and then one line of JSON. A round of all
 takes about a minute. Close other programs first: the machine's own noise is the largest error, and
-"foreign" in the table is what others took of it. The extra "bench" brings pyzmq and Zenoh for
-comparison: pip install 'peermesh[bench]'. Without them their rows say so.
+"foreign" in the table is what others took of it. The extra "bench" brings pyzmq, Zenoh and
+paho-mqtt for comparison: pip install 'peermesh[bench]'. Without them their rows say so.
 """
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
+from contextlib import AsyncExitStack
 from typing import Final
 
 import trio
 
-from benchmarks.harness import Benchmark, Goal, Variant, alone
+from benchmarks.harness import Benchmark, Facts, Figures, Goal, Variant, alone
 from benchmarks.role import Task
 from benchmarks.workload import MARKS, Disorder, messages, payloads
 from peermesh.brokers.edge import Publisher, RemoteRegistry, Subscriber, open_edge_broker
 
 RECEIVE_SIZE: Final = 128 * 1024
+SUBSCRIBERS: Final = 4
 
 
 def through_a_channel(task: Task) -> None:
@@ -54,6 +56,57 @@ async def _be_direct(*clients: Publisher | Subscriber) -> None:
     """Wait until nothing goes by the default channel any more."""
     while not all(client.statistics()[0].is_direct for client in clients):  # noqa: ASYNC110 - nobody tells
         await trio.sleep(0.01)
+
+
+def through_all_subscribers(task: Task) -> None:
+    """One message at a time, from its sending until every one of four subscribers has it."""
+    trio.run(_through_all_subscribers, task)
+
+
+async def _through_all_subscribers(task: Task) -> None:
+    made = payloads(task.size)
+    async with AsyncExitStack() as stack:
+        host = await stack.enter_async_context(open_edge_broker())
+        registry = RemoteRegistry([host.registry_address])
+        await stack.enter_async_context(registry)
+        publisher = await stack.enter_async_context(Publisher(registry))
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        readers = []
+        for _ in range(SUBSCRIBERS):
+            reader = await stack.enter_async_context(Subscriber(registry))
+            await reader.subscribe("bench")
+            readers.append(reader)
+        await publisher.send("bench", b"first")
+        await _be_direct(publisher, *readers)
+        for reader in readers:
+            nursery.start_soon(_read_forever, reader)
+        trips = []
+        task.introduce()
+        for number in range(task.count):
+            began = time.monotonic_ns()
+            await publisher.send("bench", made[number % MARKS])
+            await publisher.flush()
+            trips.append(time.monotonic_ns() - began)
+        task.report(trips_ns=trips)
+        task.dismissed()
+        nursery.cancel_scope.cancel()
+
+
+async def _read_forever(reader: Subscriber) -> None:
+    async for _ in reader:
+        pass
+
+
+def acknowledged(facts: Facts) -> Figures:
+    """Give the middle and the slow end of all waits for an acknowledgement, in microseconds."""
+    trips = sorted(facts["trips_ns"])
+    (taken,) = facts["cpu_seconds"]
+    middle, slow = trips[len(trips) // 2], trips[len(trips) * 99 // 100]
+    return {
+        "p50 µs": middle / 1e3,
+        "p99 µs": slow / 1e3,
+        "cpu µs out": taken * 1e6 / len(trips),
+    }
 
 
 def through_a_relay(task: Task) -> None:
@@ -120,6 +173,10 @@ BENCHMARK: Final = Benchmark(
         ),
         Variant(
             "a channel", ("benchmarks.edge:through_a_channel",), alone, "messages/s", 300_000, 100
+        ),
+        Variant(
+            "acknowledged by four", ("benchmarks.edge:through_all_subscribers",), acknowledged,
+            "µs", 3_000, 100,
         ),
     ),
     (Goal("a channel", "a relay of bytes"),),

@@ -53,7 +53,9 @@ class Variant:
     def missing(self) -> str | None:
         """Say why it cannot run here; ``None`` if it can."""
         if self.program is not None and shutil.which(self.program) is None:
-            return f"{self.program} is not installed: apt install redis-server etcd-server"
+            return (
+                f"{self.program} is not installed: apt install redis-server etcd-server mosquitto"
+            )
         if self.needs is None or importlib.util.find_spec(self.needs) is not None:
             return None
         return f"{self.needs} is not installed: pip install 'peermesh[bench]'"

@@ -19,7 +19,7 @@ from benchmarks.harness import Judgement, Outcome, Result
 FOREIGN_CORES_MAX: Final = 0.3
 """Cores that others may take in a run before its figure is marked."""
 
-PACKAGES: Final = ("trio", "cbor2", "pyzmq", "eclipse-zenoh")
+PACKAGES: Final = ("trio", "cbor2", "pyzmq", "eclipse-zenoh", "paho-mqtt")
 
 METHOD: Final = """\
 Written by `python -m benchmarks --write docs/benchmarks.md`; `make bench` measures and writes

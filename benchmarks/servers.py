@@ -56,18 +56,20 @@ def free_ports(count: int) -> list[int]:
 
 
 @asynccontextmanager
-async def running(*commands: Sequence[str], ports: Sequence[int]) -> AsyncIterator[None]:
-    """Run servers until they listen, and as long as the block."""
+async def running(*commands: Sequence[str], ports: Sequence[int]) -> AsyncIterator[list[int]]:
+    """Run servers until they listen, and as long as the block; give their process ids."""
+    pids = []
     with ExitStack() as stack:
         for command in commands:
             process = _start(command)
+            pids.append(process.pid)
             stack.callback(process.wait)
             stack.callback(process.kill)
         with trio.fail_after(START_SECONDS):
             for port in ports:
                 while not await _listens(port):  # noqa: ASYNC110 - another process begins to
                     await trio.sleep(0.02)
-        yield
+        yield pids
 
 
 def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:

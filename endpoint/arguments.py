@@ -44,12 +44,13 @@ COUNT_MAX: Final = 2**31 - 1
 """The largest count that makes sense anywhere: two thousand million messages in one queue."""
 
 
-def refuse_replicas(options: Mapping[str, object]) -> None:
-    """Raise ``InvalidData`` for ``replicas=``, which counted the copies of a store."""
+def refuse_replicas(options: Mapping[str, object], kind: str = "store") -> None:
+    """Raise ``InvalidData`` for ``replicas=``, which counted the copies of a store or log."""
     if "replicas" in options:
+        attach = "attach_log_replica" if kind == "log" else "attach_replica"
         raise InvalidData(
-            f"replicas={options['replicas']!r}: copies of a store are counted no more:"
-            ' attach_replica(name, voters=("a", "b", "c")) has a majority of its voters'
+            f"replicas={options['replicas']!r}: copies of a {kind} are counted no more:"
+            f' {attach}(name, voters=("a", "b", "c")) has a majority of its voters'
             " keep what a receipt is given for"
         )
 

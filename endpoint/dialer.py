@@ -13,6 +13,7 @@ from endpoint.link.greeting import Greeting
 from endpoint.loop import EndpointLoop
 from endpoint.mesh.status import StatusCode, StatusEvent
 from endpoint.outcome import Outcome
+from endpoint.statistics import DialInfo
 from handshake.directory import Standing
 from handshake.effects import Established, Failed, Redundant
 from net.network import NO_FILES, is_out_of_files
@@ -85,7 +86,7 @@ class Dialer:
         """Set when ``first``, the answer of ``peer()``, is known."""
         self._loop = loop
         self._connect = connect
-        self._retry = retry
+        self.retry = retry
         self._chance = chance
         self._scope = trio.CancelScope()
 
@@ -96,18 +97,23 @@ class Dialer:
             while True:
                 outcome = await self._attempt(start)
                 if outcome.error is not None and outcome.error.code is ErrorCode.SELF_PEERING:
-                    self._retry = 0.0  # It would be the same for ever.
-                if outcome or not self._retry:
+                    self.retry = 0.0  # It would be the same for ever.
+                if outcome or not self.retry:
                     self._settle(outcome)
                 if outcome:
                     began = trio.current_time()
                     await self._until_lost()
                     if trio.current_time() - began > STOOD_SECONDS:
                         pause = BACKOFF_FIRST_SECONDS
-                if not self._retry:
+                if not self.retry:
                     return
-                await trio.sleep(min(pause, self._retry) * (0.5 + self._chance() / 2))
+                await trio.sleep(min(pause, self.retry) * (0.5 + self._chance() / 2))
                 pause *= 2
+
+    def info(self) -> DialInfo:
+        """Say what is tried, and what became of the last attempt."""
+        reason = None if self._last is None else str(self._last)
+        return DialInfo(self.address, self.retry, self.peer is not None, reason)
 
     def give_up(self, timeout: float) -> Outcome:
         """Say that ``timeout`` seconds were not enough, and what became of the last attempt."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, overload
+from typing import TYPE_CHECKING, Final, Self, TypeVar, Unpack, overload
 
 import trio
 
@@ -27,7 +27,9 @@ from endpoint.mesh.naming import program_name
 from endpoint.mesh.proving import Proving, make_signer
 from endpoint.mesh.status import StatusCode, StatusEvent, credentials_event, rules_event
 from endpoint.outcome import Outcome
-from endpoint.pubsub.options import AS_SET, AsSet, make_mailbox
+from endpoint.pubsub.mailbox import Mailbox
+from endpoint.pubsub.messages import Reader
+from endpoint.pubsub.options import AS_SET, AsSet, QueueOptions, make_mailbox
 from endpoint.pubsub.publisher import Publisher
 from endpoint.pubsub.stream import StatusSubscriber
 from endpoint.pubsub.subscriber import Subscriber
@@ -44,7 +46,7 @@ from endpoint.replicas.attaching import (
 )
 from endpoint.settings import Settings, authorise
 from endpoint.shielding import shielded
-from endpoint.statistics import EndpointStatistics, PeerInfo
+from endpoint.statistics import DialInfo, EndpointStatistics, PeerInfo
 from endpoint.surroundings import surroundings
 from endpoint.tasks import FINISH_SECONDS
 from handshake.credentials import Credentials
@@ -81,15 +83,17 @@ if TYPE_CHECKING:
     from endpoint.inspection import Snapshot
     from endpoint.replicas.group_logs.attachments import GroupLogAttachments
     from endpoint.replicas.group_logs.replica import ReplicaLog
+    from endpoint.replicas.group_logs.single import SingleLogs
     from endpoint.replicas.groups.attachments import GroupAttachments
     from endpoint.replicas.groups.replica import ReplicaStore
-    from endpoint.replicas.groups.single import SingleAttachments
+    from endpoint.replicas.groups.single_stores import SingleStores
     from endpoint.replicas.logs.log import Log
-    from endpoint.replicas.logs.log_attachments import LogAttachments
     from endpoint.replicas.stores.store import Store
     from endpoint.replicas.stores.store_proxy import StoreProxy
 
 logger = logger_of("peermesh.endpoint")
+
+ReaderT = TypeVar("ReaderT", bound=Reader)
 
 AWAIT_PEER_SECONDS: Final = 10.0
 """Broker's own default for ``await_peer``."""
@@ -122,8 +126,8 @@ class Endpoint(Bound):
 
     It listens, peers with others, publishes, subscribes, and holds stores. Leaving the block does
     what ``shutdown`` does, in about ``GRACE_SECONDS`` and one more at most, and up to
-    ``FINISH_SECONDS`` longer if a disk does not answer: this also holds within a
-    ``trio.move_on_after`` of less. Until then it works, even when the block is cancelled: what is
+    ``FINISH_SECONDS`` longer if a disk does not answer: this also holds within a time limit of
+    less. Until then it works, even when the block is cancelled: what is
     shielded can use it to put things in order. A second Ctrl-C leaves at once.
     """
 
@@ -180,14 +184,15 @@ class Endpoint(Bound):
             sign=None if signer is None else signer.sign,
         )
         self.loop.refresh_rules = self._refresh_rules
+        self.loop.retry_of = self._retry_of
         self.admin: Final = AdminService(
             self.loop,
             around.new_seed(),
             lambda: self.describe().to_dict(),
             is_answering=self.settings.admin,
         )
-        self._attachments: SingleAttachments | None = None
-        self._log_attachments: LogAttachments | None = None
+        self._attachments: SingleStores | None = None
+        self._log_attachments: SingleLogs | None = None
         self._group_attachments: GroupAttachments | None = None
         self._group_log_attachments: GroupLogAttachments | None = None
         self._network = Network(
@@ -209,6 +214,8 @@ class Endpoint(Bound):
         )
         self._ended = trio.Event()
         self._began = 0.0
+        self.host_lag: Callable[[], float] | None = None
+        """Tells how long the loop was late that trio is a guest of; for a front end."""
         self.publish: Final = self.loop.publication.publish
 
     def _on_refresh(self, error: CredentialsError | None) -> None:
@@ -243,7 +250,15 @@ class Endpoint(Bound):
     # Life.
 
     async def __aenter__(self) -> Self:
-        """Start the endpoint's tasks; raises ``EndpointClosed`` the second time."""
+        """Start the endpoint's tasks; raises ``EndpointClosed`` the second time.
+
+        Raises ``RuntimeError`` where no task of trio runs it.
+        """
+        if not trio.lowlevel.in_trio_task():
+            raise RuntimeError(
+                "peermesh.Endpoint runs in a task of trio: take peermesh.aio.Endpoint for asyncio,"
+                " or peermesh.blocking.Endpoint for plain calls"
+            )
         if self._manager is not None:
             raise EndpointClosed("an endpoint lives once, in one block: make a new one")
         self._manager = trio.open_nursery()
@@ -350,9 +365,7 @@ class Endpoint(Bound):
     def _check_open(self) -> None:
         self.loop.check_process()
         if not self.loop.is_open:
-            raise EndpointClosed(
-                "the endpoint is not open: use it inside of 'async with Endpoint() as endpoint'"
-            )
+            raise self.loop.publication.closed()
 
     # Who and where.
 
@@ -518,6 +531,21 @@ class Endpoint(Bound):
                 return peering
         return None
 
+    def _retry_of(self, address: tuple[str, int]) -> float | None:
+        dialer = self._dialers.get(address)
+        return None if dialer is None else dialer.retry
+
+    def dialled(self) -> list[DialInfo]:
+        """List the addresses that ``peer`` named and that are dialled still, or again, sorted."""
+        peerings = self.loop.peerings
+        peered = {peering.connection.address for peering in peerings.values()}
+        return [
+            dialer.info()
+            for address, dialer in sorted(self._dialers.items())
+            # One that was dialled by both has the address that it dialled from.
+            if address not in peered and dialer.peer not in peerings
+        ]
+
     def peers(self) -> list[PeerInfo]:
         """List the peers, in the order of their ids, with what flows to and from them."""
         return [
@@ -658,26 +686,43 @@ class Endpoint(Bound):
         subscription, and each read from then on raises ``SubscriberOverflow``.
         """
         wanted = arguments.topics("topics", topics)
-        mailbox = make_mailbox(
-            self.settings.queueing(),
-            self.settings.shape(),
+        return self.read_with(
+            partial(Subscriber, self.loop),
             wanted,
+            local=local,
             queue_size=queue_size,
             queue_bytes=queue_bytes,
             overflow=overflow,
             stall_seconds=stall_seconds,
             name=name,
+        )
+
+    def read_with(
+        self,
+        make: Callable[[Mailbox], ReaderT],
+        topics: Sequence[str],
+        *,
+        local: bool,
+        **options: Unpack[QueueOptions],
+    ) -> ReaderT:
+        """Subscribe, and have what is made for the mailbox read it; for front ends, too."""
+        mailbox = make_mailbox(
+            self.settings.queueing(),
+            self.settings.shape(),
+            topics,
             may_hold=self._core.permissions.may_hold(self._id),
+            **options,
         )
         self._check_open()
-        subscriber = Subscriber(self.loop, mailbox)
-        self.loop.add_reader(mailbox, subscriber, wanted, local=local)
-        return subscriber
+        reader = make(mailbox)
+        self.loop.add_reader(mailbox, reader, topics, local=local)
+        return reader
 
-    def subscribe_status(self) -> StatusSubscriber:
-        """Follow what happens in the mesh from now on."""
+    def subscribe_status(self, *codes: StatusCode | str) -> StatusSubscriber:
+        """Follow what happens in the mesh from now on: events of these kinds, or of all kinds."""
+        wanted = [arguments.choice("codes", code, StatusCode) for code in codes]
         self._check_open()
-        return self.loop.status.subscribe()
+        return self.loop.status.subscribe(wanted)
 
     def forward(self, *topics: str | Iterable[str]) -> None:
         """Have these topics sent here and forwarded, as if a subscriber were here."""
@@ -790,7 +835,7 @@ class Endpoint(Bound):
         partitions: int | None = None,
         backend: Backend | str = Backend.Memory,
         *,
-        replicas: int = 0,
+        fresh: bool = False,
         **options: object,
     ) -> Attaching[Log]:
         """Attach the keeper of a log: ``async with endpoint.attach_log("name") as log``.
@@ -800,20 +845,21 @@ class Endpoint(Bound):
         how much each partition keeps, all for ever if not given: the oldest entries go. Beyond
         ``max_entries`` or ``max_bytes`` of all partitions appends are refused with
         ``QuotaExceeded``: 10 million and 2 GiB in memory, 64 GiB in a file, ``None`` for no limit.
-        ``Backend.SQLite`` needs ``path``, and takes what that of a store takes. Receipts wait until
-        ``replicas`` followers have what they are about in their backends. Raises ``MasterExists``
-        if a keeper of that name is known, ``InvalidData``, ``BackendFailure``, and
-        ``CredentialsError`` for a key.
+        ``Backend.SQLite`` needs ``path``, and takes what that of a store takes. What is
+        acknowledged is here alone: ``attach_log_replica`` has a majority keep it. With ``fresh`` no
+        follower is asked what it has of an earlier life. Raises ``MasterExists`` if a keeper of
+        that name is known, ``InvalidData``, ``BackendFailure``, ``ReplicaRegressed``,
+        ``StoreConflict``, and ``CredentialsError`` for a key.
         """
         name = arguments.text("name", name)
         wanted = topics_of(topics)
         backend = backend_of(backend)
-        replicas = arguments.count("replicas", replicas, least=0)
+        arguments.refuse_replicas(options, "log")
         if partitions is not None:
             partitions = arguments.count("partitions", partitions)
         self._check_open()
-        attach = self._logs().attach_log
-        return Attaching(partial(attach, name, wanted, partitions, backend, options, replicas))
+        attach = partial(self._logs().attach_log, fresh=bool(fresh))
+        return Attaching(partial(attach, name, wanted, partitions, backend, options))
 
     def attach_log_clone(
         self,
@@ -853,43 +899,45 @@ class Endpoint(Bound):
         self,
         name: str,
         *,
-        voters: Iterable[str] = (),
+        voters: Iterable[str] | int = (),
+        found: bool = False,
         partitions: int | None = None,
         backend: Backend | str = Backend.Memory,
         **options: object,
     ) -> Attaching[ReplicaLog]:
         """Attach a replica of a log whose group of replicas elects its leader.
 
-        ``voters`` are names of endpoints, as ``attach_replica`` takes them. ``partitions`` is one
-        for a new log, and stays: the first leader's number is that of all. Each replica has all
-        entries in memory, whichever its backend is: 10 million and 2 GiB at most, if ``set_quota``
-        says nothing else. ``Backend.SQLite`` needs ``path``. Raises ``MasterExists`` if the log has
-        a keeper, ``InvalidData``, ``NotAllowed`` without the right ``vote``, of a learner ``read``,
-        ``BackendFailure``, and ``CredentialsError`` for a key.
+        ``voters`` and ``found`` are as ``attach_replica`` takes them. ``partitions`` is one
+        for a new log, and stays: the first leader's number is that of all. It takes 10 million
+        entries and 2 GiB at most, if ``set_quota`` says nothing else. ``Backend.SQLite`` needs
+        ``path``. Raises ``MasterExists`` if the log has a keeper, ``InvalidData``, ``NotAllowed``
+        without the right ``vote``, of a learner ``read``, ``BackendFailure``, and
+        ``CredentialsError`` for a key.
         """
         name = arguments.text("name", name)
-        names = [arguments.text("voters", each) for each in voters]
+        declared = declared_voters(voters, is_founder=found)
         backend = backend_of(backend)
         if partitions is not None:
             partitions = arguments.count("partitions", partitions)
         self._check_open()
         attach = self._group_logs().attach
-        return Attaching(partial(attach, name, names, partitions, backend, options))
+        return Attaching(partial(attach, name, declared, partitions, backend, options))
 
-    def _logs(self) -> LogAttachments:
+    def _logs(self) -> SingleLogs:
         if self._log_attachments is None:
             with first_use():
-                from endpoint.replicas.logs.log_attachments import LogAttachments
+                from endpoint.replicas.group_logs.single import SingleLogs
 
-            self._log_attachments = LogAttachments(self.loop, self._around, self.subscribe)
+            groups = self._group_logs()
+            self._log_attachments = SingleLogs(self.loop, self._around, groups, self.subscribe)
         return self._log_attachments
 
-    def _stores(self) -> SingleAttachments:
+    def _stores(self) -> SingleStores:
         if self._attachments is None:
             with first_use():
-                from endpoint.replicas.groups.single import SingleAttachments
+                from endpoint.replicas.groups.single_stores import SingleStores
 
-            self._attachments = SingleAttachments(self.loop, self._around, self._groups())
+            self._attachments = SingleStores(self.loop, self._around, self._groups())
         return self._attachments
 
     def _groups(self) -> GroupAttachments:
@@ -963,6 +1011,7 @@ class Endpoint(Bound):
             messages_malformed=sum(mailbox.malformed for mailbox in mailboxes),
             messages_refused=self._core.authorisation.refusals.total,
             messages_forged=self._core.forgeries.total,
+            host_lag=None if self.host_lag is None else self.host_lag(),
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from itertools import compress
 from math import inf
@@ -138,6 +139,8 @@ class EndpointLoop:
         self.publication = Publication(core, self, settings.ttl, first_sequence, sign)
         self.refresh_rules: Callable[[], None] = lambda: None
         """Uses a file of roles that has changed; for the ports that go by the roles of the mesh."""
+        self.retry_of: Callable[[tuple[str, int]], float | None] = lambda address: None
+        """Gives the longest pause until an address is dialled again; for events about it."""
         self.dropped = 0
         """Messages that the outboxes of former peers dropped, or still held at the end."""
         self.tasks = Tasks()
@@ -444,11 +447,13 @@ class EndpointLoop:
                 self._drive(hearer, hearer.receive, head.lead.header.sender, some)
                 self._dirty[hearer] = None
 
-    def deliver_here(self, way: Way, payload: bytes) -> None:
-        """Give what was published here to the subscribers of this endpoint that asked for it."""
+    def deliver_here(self, way: Way, payload: bytes, skip: object) -> None:
+        """Give what was published here to those of its subscribers that asked for it, but one."""
         size = len(payload) + PAYLOAD_CHARGE
         raw = b"" if way.kind is PackedType.BYTES else b"\0"
         for mailbox in cast("tuple[Mailbox, ...]", way.here):
+            if mailbox is skip:
+                continue
             self.readers.note(mailbox)
             mailbox.put((way.topic,), raw, b"", (payload,), size, False)  # noqa: FBT003 - as there
         self.readers.tell(more_follows=False)
@@ -619,6 +624,8 @@ class EndpointLoop:
     def emit(self, event: StatusEvent, level: int = logging.INFO) -> None:
         """Tell the status subscribers, the log, and the flight recorder."""
         event = self.core.names.add_to(event)
+        if event.address is not None:
+            event = replace(event, retry=self.retry_of(event.address))
         logger.log(level, "%s", event)
         self.note(event.status, event.reason, event.endpoint)
         self.status.push(event)

@@ -32,6 +32,20 @@ class PeerInfo:
 
 @public
 @dataclass(frozen=True, slots=True)
+class DialInfo:
+    """An address that this endpoint was told to peer with, and is no peer of, or no longer."""
+
+    address: tuple[str, int]
+    retry: float
+    """The longest pause between two attempts in seconds; 0 is one attempt."""
+    was_peer: bool
+    """Whether there was a peering with it before."""
+    reason: str | None
+    """Why the last attempt failed; ``None`` while the first one is under way."""
+
+
+@public
+@dataclass(frozen=True, slots=True)
 class EndpointStatistics:
     """An endpoint in numbers. Counters begin with the endpoint."""
 
@@ -50,3 +64,6 @@ class EndpointStatistics:
     """Messages, subscriptions and store commands of others that their roles do not permit."""
     messages_forged: int = 0
     """Messages and announcements in the name of an endpoint that signs, which it has not signed."""
+    host_lag: float | None = None
+    """Seconds by which the asyncio loop that the mesh is a guest of was late, the worst of the last
+    minute; ``None`` in the other APIs."""

@@ -25,16 +25,12 @@ if TYPE_CHECKING:
     from stores.disk.log_files import LogReplicaRows
     from stores.disk.medium import Medium
     from stores.disk.replica import ReplicaRows
-    from stores.log.changes import LogBackend
 
 ReplicaOpener = Callable[[str, dict[str, object]], "tuple[ReplicaRows, Medium]"]
 """Gives the file of a store at a path, with the options of ``Backend.SQLite``, and its ballot's."""
 
 LogReplicaOpener = Callable[[str, dict[str, object]], "tuple[LogReplicaRows, Medium]"]
 """Gives the file of a log's replica at a path, with the same options, and its ballot's."""
-
-LogOpener = Callable[[str, dict[str, object]], "LogBackend"]
-"""Gives the backend of a log at a path, with the same options."""
 
 
 def _now_ns() -> int:
@@ -76,8 +72,6 @@ class Surroundings:
     """Makes the files that keep a store; ``None`` is SQLite."""
     open_log_replica: LogReplicaOpener | None = None
     """Makes those of a log's replica."""
-    open_log_file: LogOpener | None = None
-    """Makes those that keep a log in a file."""
 
 
 surroundings: Final[ContextVar[Surroundings]] = ContextVar(

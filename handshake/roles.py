@@ -19,6 +19,7 @@ from wire.topics import (
     KEEPER_SUFFIX,
     MASTER_SUFFIX,
     PROXY_SUFFIX,
+    READER_SUFFIX,
     check_topic,
     command_name,
     minimal,
@@ -179,7 +180,7 @@ class Role:
             return self != NOTHING
         rights = self.rights(name)
         # Proxies ask clones; all else that goes there speaks for a master, or for a replica.
-        if topic.endswith(PROXY_SUFFIX):
+        if topic.endswith((PROXY_SUFFIX, READER_SUFFIX)):
             return rights.vote
         return rights.lead or (rights.read and topic.endswith(CLONE_SUFFIX))
 

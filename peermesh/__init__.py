@@ -1,7 +1,7 @@
 """A brokerless peer-to-peer mesh: publish/subscribe, replicated stores, barriers that explain.
 
-This is the trio API: what may wait is ``async``. ``peermesh.blocking`` has the same names for
-threads and the REPL. Errors are in ``peermesh.errors``.
+This is the trio API: what may wait is ``async``. ``peermesh.aio`` has the same names for asyncio,
+and ``peermesh.blocking`` for threads and the REPL. Errors are in ``peermesh.errors``.
 """
 
 from importlib import import_module
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from endpoint.replicas.group_logs.replica import ReplicaLog as ReplicaLog
     from endpoint.replicas.groups.membership import GroupMember as GroupMember
     from endpoint.replicas.groups.replica import ReplicaStore as ReplicaStore
-    from endpoint.replicas.logs.log import Log as Log
+    from endpoint.replicas.logs.log import Log as Log, LogPromotion as LogPromotion
     from endpoint.replicas.logs.log_consumer import LogConsumer as LogConsumer
     from endpoint.replicas.logs.log_entries import LogEntry as LogEntry, Start as Start
-    from endpoint.replicas.logs.log_promoting import LogPromotion as LogPromotion
     from endpoint.replicas.logs.log_receipts import AppendReceipt as AppendReceipt
     from endpoint.replicas.receipts import Receipt as Receipt
     from endpoint.replicas.stores.events import Events as Events, StoreEvent as StoreEvent
@@ -46,11 +45,15 @@ if TYPE_CHECKING:
     from endpoint.replicas.stores.verifying import Verification as Verification
     from endpoint.replicas.stores.watching import Change as Change, Commit as Commit, Watch as Watch
     from endpoint.settings import Settings as Settings
-    from endpoint.statistics import EndpointStatistics as EndpointStatistics, PeerInfo as PeerInfo
+    from endpoint.statistics import (
+        DialInfo as DialInfo,
+        EndpointStatistics as EndpointStatistics,
+        PeerInfo as PeerInfo,
+    )
     from handshake.credentials import Credentials as Credentials
     from handshake.secret import ClusterSecret as ClusterSecret
     from handshake.ticket import JoinTicket as JoinTicket
-    from peermesh import blocking as blocking, errors as errors
+    from peermesh import aio as aio, blocking as blocking, errors as errors
     from peermesh.gateways import serve_webhdfs as serve_webhdfs
     from stores.batch import Batch as Batch
     from stores.digests import ReplicaDigest as ReplicaDigest
@@ -80,7 +83,7 @@ if TYPE_CHECKING:
 
 __all__ = sorted(TRIO)
 _import = importer(__name__, TRIO)
-_MODULES = ("blocking", "errors")
+_MODULES = ("aio", "blocking", "errors")
 
 
 def __getattr__(name: str) -> object:

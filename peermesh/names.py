@@ -1,4 +1,4 @@
-"""The names of the API, once for both of its colours, and how they are imported when first used.
+"""The names of the API, once for all of its doors, and how they are imported when first used.
 
 A program that only wants the version, or its own help, does not pay for a mesh.
 """
@@ -22,6 +22,7 @@ SHARED: Final = {
     "Commit": "endpoint.replicas.stores.watching",
     "Count": "wire.scalars",
     "Credentials": "handshake.credentials",
+    "DialInfo": "endpoint.statistics",
     "Elected": "endpoint.replicas.stores.locks",
     "EndpointId": "wire.identifiers",
     "EndpointStatistics": "endpoint.statistics",
@@ -33,7 +34,7 @@ SHARED: Final = {
     "GroupMember": "endpoint.replicas.groups.membership",
     "JoinTicket": "handshake.ticket",
     "LogEntry": "endpoint.replicas.logs.log_entries",
-    "LogPromotion": "endpoint.replicas.logs.log_promoting",
+    "LogPromotion": "endpoint.replicas.logs.log",
     "MeshError": "wire.errors",
     "Message": "endpoint.pubsub.messages",
     "Missed": "endpoint.pubsub.messages",
@@ -66,31 +67,47 @@ SHARED: Final = {
     "plain": "wire.plain",
     "write_new_key": "stores.disk.store_keys",
 }
-"""What is the same thing in ``peermesh`` and in ``peermesh.blocking``, and where it is defined."""
+"""What is the same thing in all doors, and where it is defined."""
 
 COLOURED: Final = {
-    "Elections": ("endpoint.replicas.stores.locks", "peermesh.blocking.watching"),
-    "Endpoint": ("endpoint.endpoint", "peermesh.blocking.endpoint"),
-    "Events": ("endpoint.replicas.stores.events", "peermesh.blocking.watching"),
-    "Lock": ("endpoint.replicas.stores.locks", "peermesh.blocking.coordination"),
-    "Log": ("endpoint.replicas.logs.log", "peermesh.blocking.log"),
-    "LogConsumer": ("endpoint.replicas.logs.log_consumer", "peermesh.blocking.log"),
-    "Publisher": ("endpoint.pubsub.publisher", "peermesh.blocking.publisher"),
-    "Reader": ("endpoint.replicas.stores.reading", "peermesh.blocking.reading"),
-    "ReplicaLog": ("endpoint.replicas.group_logs.replica", "peermesh.blocking.replica_log"),
-    "ReplicaStore": ("endpoint.replicas.groups.replica", "peermesh.blocking.store"),
-    "Session": ("endpoint.replicas.stores.session", "peermesh.blocking.coordination"),
-    "StatusSubscriber": ("endpoint.pubsub.stream", "peermesh.blocking.status"),
-    "Store": ("endpoint.replicas.stores.store", "peermesh.blocking.store"),
-    "StoreProxy": ("endpoint.replicas.stores.store_proxy", "peermesh.blocking.store"),
-    "Subscriber": ("endpoint.pubsub.subscriber", "peermesh.blocking.subscriber"),
-    "Watch": ("endpoint.replicas.stores.watching", "peermesh.blocking.watching"),
-    "serve_webhdfs": ("peermesh.gateways", "peermesh.blocking.gateways"),
+    "Elections": "endpoint.replicas.stores.locks",
+    "Endpoint": "endpoint.endpoint",
+    "Events": "endpoint.replicas.stores.events",
+    "Lock": "endpoint.replicas.stores.locks",
+    "Log": "endpoint.replicas.logs.log",
+    "LogConsumer": "endpoint.replicas.logs.log_consumer",
+    "Publisher": "endpoint.pubsub.publisher",
+    "Reader": "endpoint.replicas.stores.reading",
+    "ReplicaLog": "endpoint.replicas.group_logs.replica",
+    "ReplicaStore": "endpoint.replicas.groups.replica",
+    "Session": "endpoint.replicas.stores.session",
+    "StatusSubscriber": "endpoint.pubsub.stream",
+    "Store": "endpoint.replicas.stores.store",
+    "StoreProxy": "endpoint.replicas.stores.store_proxy",
+    "Subscriber": "endpoint.pubsub.subscriber",
+    "Watch": "endpoint.replicas.stores.watching",
+    "serve_webhdfs": "peermesh.gateways",
 }
-"""What waits, and so is another thing for trio than for threads: where each of the two is."""
+"""What waits, and so is another thing in each door: where trio's is."""
 
-TRIO: Final[Mapping[str, str]] = SHARED | {name: homes[0] for name, homes in COLOURED.items()}
-BLOCKING: Final[Mapping[str, str]] = SHARED | {name: homes[1] for name, homes in COLOURED.items()}
+_BLOCKING: Final = {
+    "Publisher": "peermesh.blocking.publisher",
+    "Subscriber": "peermesh.blocking.subscriber",
+    "serve_webhdfs": "peermesh.blocking.gateways",
+}
+
+_AIO: Final = {
+    "Publisher": "endpoint.pubsub.publisher",  # It waits as its endpoint says.
+    "Subscriber": "peermesh.aio.hot",
+    "serve_webhdfs": "peermesh.aio.gateways",
+}
+"""What is written by hand in these doors; the rest is generated."""
+
+TRIO: Final[Mapping[str, str]] = SHARED | COLOURED
+BLOCKING: Final[Mapping[str, str]] = (
+    SHARED | dict.fromkeys(COLOURED, "peermesh.blocking.calls") | _BLOCKING
+)
+AIO: Final[Mapping[str, str]] = SHARED | dict.fromkeys(COLOURED, "peermesh.aio.calls") | _AIO
 
 
 def importer(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:

@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from datetime import timedelta
-from typing import Final, Self, TypeVar
+from typing import Self
 
-from stores.actions import Guard, GuardKind, Initial, Step, StepKind
-from stores.limits import EXPIRY_END_NS
+from stores import mutations
+from stores.actions import Guard, GuardKind, Step
+from stores.mutations import Expiry, Together
 from wire.encoding import encode
 from wire.errors import InvalidData
 from wire.public import public
 from wire.scalars import INTEGER_MAX, shorten
 from wire.values import Value
-
-_NANOSECONDS: Final = 1_000_000_000
-
-_Number = TypeVar("_Number", int, float)
-
-
-def span_ns(expiry: float | timedelta | None) -> int | None:
-    """Turn an expiry, in seconds or as a timespan from now, into nanoseconds."""
-    if expiry is None:
-        return None
-    if isinstance(expiry, timedelta):
-        seconds = expiry.days * 86_400 + expiry.seconds
-        return _within(seconds * _NANOSECONDS + expiry.microseconds * 1_000, expiry)
-    if isinstance(expiry, bool) or not isinstance(expiry, (int, float)):
-        raise InvalidData(f"an expiry is seconds or a timedelta, not {type(expiry).__name__}")
-    if not math.isfinite(expiry):
-        raise InvalidData(f"an expiry of {expiry} seconds: give a number, or None for no end")
-    return round(_within(expiry * _NANOSECONDS, expiry))
-
-
-def _within(span: _Number, expiry: object) -> _Number:
-    if abs(span) >= EXPIRY_END_NS:
-        raise InvalidData(f"an expiry of {expiry!r} is beyond 290 years: give None for no end")
-    return span
 
 
 @public
@@ -94,98 +69,70 @@ class Batch:
 
     # Steps.
 
-    def put(self, key: Value, value: Value, expiry: float | timedelta | None = None) -> Self:
+    def put(self, key: Value, value: Value, expiry: Expiry = None) -> Self:
         """Set a key."""
-        return self._step(StepKind.PUT, key, encode(value), None, expiry)
+        return self._take(mutations.put(key, value, expiry))
 
     def erase(self, key: Value) -> Self:
         """Remove a key, present or not."""
-        return self._take(Step(StepKind.ERASE, encode(key)))
+        return self._take(mutations.erase(key))
 
-    def increment(
-        self, key: Value, amount: Value = 1, expiry: float | timedelta | None = None
-    ) -> Self:
+    def increment(self, key: Value, amount: Value = 1, expiry: Expiry = None) -> Self:
         """Add to a number or an instant; a missing key begins at zero."""
-        return self._step(StepKind.ADD, key, encode(amount), Initial.NUMBER, expiry)
+        return self._take(mutations.increment(key, amount, expiry))
 
-    def decrement(
-        self, key: Value, amount: Value = 1, expiry: float | timedelta | None = None
-    ) -> Self:
+    def decrement(self, key: Value, amount: Value = 1, expiry: Expiry = None) -> Self:
         """Take away from a number or an instant."""
-        return self._step(StepKind.SUBTRACT, key, encode(amount), None, expiry)
+        return self._take(mutations.decrement(key, amount, expiry))
 
-    def append(self, key: Value, text: Value, expiry: float | timedelta | None = None) -> Self:
+    def append(self, key: Value, text: Value, expiry: Expiry = None) -> Self:
         """Append to a string; a missing key begins empty."""
-        return self._step(StepKind.ADD, key, encode(text), Initial.TEXT, expiry)
+        return self._take(mutations.append(key, text, expiry))
 
-    def insert_into(
-        self, key: Value, index: Value, *value: Value, expiry: float | timedelta | None = None
-    ) -> Self:
+    def insert_into(self, key: Value, index: Value, *value: Value, expiry: Expiry = None) -> Self:
         """Insert an element into a set, or with a value, an entry into a table."""
-        operand, initial = insertion(index, value)
-        return self._step(StepKind.ADD, key, operand, initial, expiry)
+        return self._take(mutations.insert_into(key, index, *value, expiry=expiry))
 
-    def remove_from(
-        self, key: Value, index: Value, expiry: float | timedelta | None = None
-    ) -> Self:
+    def remove_from(self, key: Value, index: Value, expiry: Expiry = None) -> Self:
         """Remove an element from a set, or an entry from a table."""
-        return self._step(StepKind.SUBTRACT, key, encode(index), None, expiry)
+        return self._take(mutations.remove_from(key, index, expiry))
 
-    def push(self, key: Value, value: Value, expiry: float | timedelta | None = None) -> Self:
+    def push(self, key: Value, value: Value, expiry: Expiry = None) -> Self:
         """Append an element to a vector; a missing key begins empty."""
-        return self._step(StepKind.ADD, key, encode(value), Initial.VECTOR, expiry)
+        return self._take(mutations.push(key, value, expiry))
 
-    def pop(self, key: Value, expiry: float | timedelta | None = None) -> Self:
+    def pop(self, key: Value, expiry: Expiry = None) -> Self:
         """Remove the last element of a vector; from a set or a table, what equals the key."""
-        return self._step(StepKind.SUBTRACT, key, encode(key), None, expiry)
+        return self._take(mutations.pop(key, expiry))
 
     def _guard(self, guard: Guard) -> Self:
         self.guards.append(guard)
         return self
-
-    def _step(
-        self,
-        kind: StepKind,
-        key: Value,
-        operand: bytes,
-        initial: Initial | None,
-        expiry: float | timedelta | None,
-    ) -> Self:
-        return self._take(Step(kind, encode(key), operand, initial, span_ns(expiry)))
 
     def _take(self, step: Step) -> Self:
         (self.steps if self.others is None else self.others).append(step)
         return self
 
 
-def parts_of(batch: Batch) -> tuple[list[Guard], list[Step], list[Step] | None]:
-    """Give guards, steps and the other steps; raises ``TypeError`` for what is no batch."""
+def together(batch: Batch) -> Together:
+    """Give the mutation that a batch is; raises ``TypeError`` for what is no batch."""
     if not isinstance(batch, Batch):
         raise TypeError(f"batch={shorten(batch)} is {type(batch).__name__}: give a Batch")
-    return batch.guards, batch.steps, batch.others
+    return Together(batch.guards, batch.steps, batch.others)
 
 
 def compare_and_set(
-    key: Value, value: Value, revision: int | None, expiry: float | timedelta | None
-) -> Batch:
-    """Make the batch that sets a key if its revision, ``None`` for a missing one, is this."""
-    return _unchanged(key, revision).put(key, value, expiry)
+    key: Value, value: Value, revision: int | None, expiry: Expiry = None
+) -> Together:
+    """Set a key if its revision, ``None`` for a missing one, is this."""
+    return together(_unchanged(key, revision).put(key, value, expiry))
 
 
-def compare_and_erase(key: Value, revision: int) -> Batch:
-    """Make the batch that removes a key if its revision is this."""
-    return _unchanged(key, revision).erase(key)
+def compare_and_erase(key: Value, revision: int) -> Together:
+    """Remove a key if its revision is this."""
+    return together(_unchanged(key, revision).erase(key))
 
 
 def _unchanged(key: Value, revision: int | None) -> Batch:
     batch = Batch()
     return batch.if_absent(key) if revision is None else batch.if_revision(key, revision)
-
-
-def insertion(index: Value, value: tuple[Value, ...]) -> tuple[bytes, Initial]:
-    """Give the operand of an insertion: an element for a set, a pair for a table."""
-    if not value:
-        return encode(index), Initial.SET
-    if len(value) > 1:
-        raise InvalidData(f"insert_into takes one value for an index, not {len(value)}")
-    return encode((index, value[0])), Initial.TABLE

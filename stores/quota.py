@@ -104,6 +104,9 @@ class Meter:
         """Give what is left, beside what is used."""
         return Room(self, entries, size)
 
+    def count(self, entries: int, size: int) -> None:
+        """Learn what is used, with what is on its way: it matters where several share a quota."""
+
     def refuse(self, unit: str, limit: int, used: int) -> NoReturn:
         """Raise ``QuotaExceeded``, and have the next ``look`` tell of it."""
         self._has_refused = True
@@ -177,17 +180,23 @@ class QuotaPool:
         """Of all members, with what is on its way to the disk."""
         self.size = 0
         """Bytes of these entries."""
-        self._members: list[PooledMeter] = []
+        self._members: dict[str, PooledMeter] = {}
 
-    def join(self) -> PooledMeter:
-        """Give the meter of one more log."""
-        member = PooledMeter(self)
-        self._members.append(member)
+    def join(self, name: str) -> PooledMeter:
+        """Give the meter of one more log, in the place of an earlier one of this name."""
+        self.leave(name)
+        self._members[name] = member = PooledMeter(self)
         return member
+
+    def leave(self, name: str) -> None:
+        """Count a log no more that has gone; nothing for one that never joined."""
+        member = self._members.pop(name, None)
+        if member is not None:
+            member.leave()
 
     def replace(self, quota: Quota) -> None:
         """Go by another quota from now on: the next ``look`` tells what that changes."""
-        for meter in (self.meter, *self._members):
+        for meter in (self.meter, *self._members.values()):
             Meter.replace(meter, quota)
 
 
@@ -200,13 +209,20 @@ class PooledMeter(Meter):
         self._pool = pool
         self._entries = self._size = 0
 
+    def leave(self) -> None:
+        """Give back what this one used."""
+        self._total(0, 0)
+
     def replace(self, quota: Quota) -> None:
-        """Change the quota of all."""
-        self._pool.replace(quota)
+        """Do nothing: what is in force is the quota of all, which ``QuotaPool.replace`` changes."""
 
     def room(self, entries: int, size: int) -> Room:
         """Give what is left for all, if this one has so much."""
         return self._pool.meter.room(*self._total(entries, size))
+
+    def count(self, entries: int, size: int) -> None:
+        """Leave so much less to all others."""
+        self._total(entries, size)
 
     def look(self, entries: int, size: int) -> QuotaLevel | None:
         """Give the level of all if it has changed; one of them tells."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from channels.statistics import PathStatistics
-from stores.broadcasting import CloneId
 from stores.log.partitions import Span, lag
 from wire.identifiers import EndpointId
 
@@ -70,7 +68,6 @@ class LogStatistics:
     sequence: int = 0
     unacknowledged: int = 0
     unanswered: int = 0
-    replicas: int = 0
     consumers: tuple[ConsumerLag, ...] = ()
     followers: tuple[ReplicaStatistics, ...] = ()
     entries: int = 0
@@ -80,14 +77,6 @@ class LogStatistics:
     max_entries: int | None = None
     """The quota of a keeper; ``None`` sets no limit."""
     max_bytes: int | None = None
-
-
-def replicas_of(paths: Iterable[PathStatistics[CloneId]]) -> tuple[ReplicaStatistics, ...]:
-    """Give what a producer knows about its consumers, by endpoint."""
-    return tuple(
-        ReplicaStatistics(each.handle.entity.endpoint, each.acknowledged, each.silent_ticks)
-        for each in paths
-    )
 
 
 def lags_of(

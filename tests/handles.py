@@ -1,16 +1,16 @@
-"""One handle of every kind, at endpoints that are peers: the same for tests of both APIs."""
+"""One handle of every kind, at endpoints that are peers: the same for tests of all doors."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
-from inspect import isawaitable
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from types import ModuleType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import peermesh
-from peermesh import blocking
+from peermesh import aio, blocking
 from peermesh.testing.time_limits import limit
+from tests.doors import Block, Steps, played, played_async
 
 KINDS = {
     "a": "Endpoint",
@@ -29,7 +29,7 @@ KINDS = {
     "subscriber": "Subscriber",
     "watch": "Watch",
 }
-"""The classes of the handles, which have the same names in both APIs."""
+"""The classes of the handles, which have the same names in all doors."""
 
 
 def kinds(api: ModuleType) -> dict[str, type]:
@@ -37,24 +37,14 @@ def kinds(api: ModuleType) -> dict[str, type]:
     return {handle: getattr(api, name) for handle, name in KINDS.items()}
 
 
-class _Block(NamedTuple):
-    """What has to be entered, and left at the end."""
-
-    manager: Any
-
-
-_Steps = Generator[Any, Any, SimpleNamespace]
-"""Gives blocks and results, which may have to be awaited, and takes what comes of each."""
-
-
-def _open(api: Any) -> _Steps:
-    a = yield _Block(api.Endpoint())
-    b = yield _Block(api.Endpoint())
-    store = yield _Block(b.attach_master("cities"))
-    clone = yield _Block(a.attach_clone("cities"))
-    c = yield _Block(api.Endpoint())
-    proxy = yield _Block(c.attach_proxy("cities"))
-    log = yield _Block(a.attach_log("events"))
+def _open(api: Any) -> Steps:
+    a = yield Block(api.Endpoint())
+    b = yield Block(api.Endpoint())
+    store = yield Block(b.attach_master("cities"))
+    clone = yield Block(a.attach_clone("cities"))
+    c = yield Block(api.Endpoint())
+    proxy = yield Block(c.attach_proxy("cities"))
+    log = yield Block(a.attach_log("events"))
     subscriber, status = b.subscribe("/here"), a.subscribe_status()
     port = yield b.listen()
     for endpoint in (a, c):
@@ -82,31 +72,19 @@ def _open(api: Any) -> _Steps:
 @contextmanager
 def blocking_handles() -> Iterator[SimpleNamespace]:
     """Open the handles of the blocking API."""
-    with ExitStack() as stack:
-        steps, came = _open(blocking), None
-        while True:
-            try:
-                step = steps.send(came)
-            except StopIteration as done:
-                handles: SimpleNamespace = done.value
-                break
-            came = stack.enter_context(step.manager) if isinstance(step, _Block) else step
+    with played(_open(blocking)) as handles:
         yield handles
 
 
 @asynccontextmanager
 async def trio_handles() -> AsyncIterator[SimpleNamespace]:
     """Open the handles of the API for trio."""
-    async with AsyncExitStack() as stack:
-        steps, came = _open(peermesh), None
-        while True:
-            try:
-                step = steps.send(came)
-            except StopIteration as done:
-                handles: SimpleNamespace = done.value
-                break
-            if isinstance(step, _Block):
-                came = await stack.enter_async_context(step.manager)
-            else:
-                came = await step if isawaitable(step) else step
+    async with played_async(_open(peermesh)) as handles:
+        yield handles
+
+
+@asynccontextmanager
+async def aio_handles() -> AsyncIterator[SimpleNamespace]:
+    """Open the handles of the API for asyncio."""
+    async with played_async(_open(aio)) as handles:
         yield handles

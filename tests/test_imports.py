@@ -16,7 +16,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-EXTRAS = {"pyspark", "py4j", "click", "rich", "zmq", "zenoh", "kazoo", "h11"}
+EXTRAS = {
+    *("pyspark", "py4j", "click", "rich", "zmq", "zenoh", "kazoo"),
+    *("h11", "trio_websocket", "wsproto"),
+}
 TEST_TOOLS = {"pytest", "_pytest", "pytest_trio", "hypothesis"}
 LOADED_WHEN_USED = {"cryptography", "numpy", "pandas", "pyarrow"}
 """``cryptography`` is a dependency, but takes as long as all the rest and only TLS needs it."""
@@ -47,6 +50,7 @@ def exists(module: str) -> bool:
     "module",
     [
         "peermesh",
+        "peermesh.aio",
         "peermesh.blocking",
         "peermesh.brokers",
         "handshake.credentials",

@@ -36,7 +36,9 @@ DOORS: Final = (
     "tests/peermesh/test_blocking.py",
     "tests/peermesh/test_blocking_flow.py",
     "tests/peermesh/test_blocking_log.py",
+    "tests/peermesh/test_doors.py",
     "tests/peermesh/test_names.py",
+    "tests/peermesh/compat",
     "tests/peermesh/test_seed_recipes.py",
     "tests/peermesh/spark/test_delivery.py",
 )
@@ -49,7 +51,10 @@ OF_THE_CHECKOUT: Final = (
     *("tests/test_imports.py", "tests/test_shape.py", "tests/test_time_net.py"),
     *("tests/endpoint/link/test_exploration.py", "tests/endpoint/test_shielding.py"),
     *("tests/net/test_lockout.py", "tests/net/test_proofs.py"),
-    "tests/peermesh/brokers/modules/test_requirements.py",
+    *(
+        "tests/peermesh/brokers/modules/test_gateway.py",
+        "tests/peermesh/brokers/modules/test_requirements.py",
+    ),
     *("tests/peermesh/test_heard_topics.py", "tests/peermesh/test_stranger.py"),
     "tests/peermesh/testing/test_fault_table.py",
     "tests/peermesh/testing/test_plugin_documents.py",
@@ -75,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="peermesh-wheel-test-") as folder:
         steps = _Steps(Path(folder))
         steps.build(told.wheel)
-        steps.install("cli,http,test,spark,zookeeper" if told.all else "cli,http,test")
+        steps.install("cli,http,websocket,test" + ",clients,spark,zookeeper" * told.all)
         steps.use()
         without_java = ["-m", "not spark and not zookeeper and not long", *LAYERS, *DOORS]
         chosen = told.tests or (["tests"] if told.all else without_java)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
 
 from wire.public import public
 
@@ -11,7 +12,8 @@ from wire.public import public
 class ErrorCode(IntEnum):
     """Why something failed, as a number that may travel in ``drop_conn``.
 
-    Where Broker has a code for the situation, the number is Broker's.
+    Up to 41 the codes are Broker's, all of them, so that each can be named wherever it comes from;
+    the mesh itself gives those that it has a situation for.
     """
 
     NONE = 0
@@ -29,16 +31,33 @@ class ErrorCode(IntEnum):
     INVALID_DATA = 12
     BACKEND_FAILURE = 13
     STALE_DATA = 14
+    CANNOT_OPEN_FILE = 15
+    CANNOT_WRITE_FILE = 16
+    INVALID_TOPIC_KEY = 17
+    END_OF_FILE = 18
+    INVALID_TAG = 19
+    INVALID_MESSAGE = 20
+    INVALID_STATUS = 21
+    CONVERSION_FAILED = 22
     CONSUMER_EXISTS = 23
     CONNECTION_TIMEOUT = 24
+    BAD_MEMBER_FUNCTION_CALL = 25
+    REPEATED_REQUEST_ID = 26
     BROKEN_CLONE = 27
     SHUTTING_DOWN = 28
+    INVALID_PEERING_REQUEST = 29
+    REPEATED_PEERING_HANDSHAKE_REQUEST = 30
     UNEXPECTED_HANDSHAKE_MESSAGE = 31
+    INVALID_HANDSHAKE_STATE = 32
+    NO_PATH_TO_PEER = 33
+    NO_CONNECTOR_AVAILABLE = 34
+    CANNOT_OPEN_RESOURCE = 35
     SERIALIZATION_FAILED = 36
     DESERIALIZATION_FAILED = 37
     WRONG_MAGIC_NUMBER = 38
     REDUNDANT_CONNECTION = 39
     LOGIC_ERROR = 40
+    INVALID_JSON = 41
     # Ours from here on: situations that Broker has no code for.
     OUTBOX_OVERFLOW = 64
     LIMIT_EXCEEDED = 65
@@ -127,6 +146,10 @@ class EndpointFailed(EndpointClosed):
 @public
 class ForkedEndpoint(EndpointClosed):
     """The handle was made before a fork, by the parent process: make another one in the child."""
+
+
+FAILURES: Final = (EndpointFailed, ForkedEndpoint)
+"""Ends of an endpoint that are no end of a loop over its messages: that raises them."""
 
 
 @public

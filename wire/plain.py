@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping, Set as AbstractSet
 from dataclasses import fields, is_dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import Enum as PythonEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, Final
@@ -22,21 +22,7 @@ from wire.scalars import (
     nanoseconds_in,
     nanoseconds_since_epoch,
 )
-
-SECOND_NS: Final = 1_000_000_000
-
-UNITS_NS: Final = {
-    "ns": 1,
-    "us": 1_000,
-    "ms": 1_000_000,
-    "s": SECOND_NS,
-    "min": 60 * SECOND_NS,
-    "h": 3_600 * SECOND_NS,
-    "d": 86_400 * SECOND_NS,
-}
-"""What a timespan may be given in. The first four are written, as in Broker."""
-
-WRITTEN_UNITS: Final = ("s", "ms", "us", "ns")
+from wire.times import write_timespan, write_timestamp
 
 
 @public
@@ -93,18 +79,6 @@ def _table(table: Mapping[Any, Any]) -> dict[str, Any] | list[list[Any]]:
     return [[_plain(key), _plain(each)] for key, each in table.items()]
 
 
-def _timestamp(nanoseconds: int) -> str:
-    seconds, rest = divmod(nanoseconds, SECOND_NS)
-    whole = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
-    fraction = f".{rest:09}".rstrip("0") if rest else ""
-    return f"{whole:%Y-%m-%dT%H:%M:%S}{fraction}Z"
-
-
-def _timespan(nanoseconds: int) -> str:
-    unit = next(unit for unit in WRITTEN_UNITS if nanoseconds % UNITS_NS[unit] == 0)
-    return f"{nanoseconds // UNITS_NS[unit]}{unit}"
-
-
 _WRITERS: Final[dict[type, Callable[[Any], str | int]]] = {
     bytes: lambda value: base64.b64encode(value).decode(),
     EndpointId: str,
@@ -115,8 +89,8 @@ _WRITERS: Final[dict[type, Callable[[Any], str | int]]] = {
     IPv6Address: str,
     IPv4Network: str,
     IPv6Network: str,
-    datetime: lambda value: _timestamp(nanoseconds_since_epoch(value)),
-    Timestamp: lambda value: _timestamp(value.nanoseconds),
-    timedelta: lambda value: _timespan(nanoseconds_in(value)),
-    Timespan: lambda value: _timespan(value.nanoseconds),
+    datetime: lambda value: write_timestamp(nanoseconds_since_epoch(value)),
+    Timestamp: lambda value: write_timestamp(value.nanoseconds),
+    timedelta: lambda value: write_timespan(nanoseconds_in(value)),
+    Timespan: lambda value: write_timespan(value.nanoseconds),
 }

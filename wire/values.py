@@ -2,7 +2,9 @@
 
 Received values are immutable and hashable. Lists come back as ``tuple``, sets as ``Set``, dicts as
 ``Table``. The latter two compare by typed identity: ``1``, ``True``, ``1.0`` and ``Count(1)`` are
-four different keys. Identity is the deterministic encoding, so that all NaNs are one key.
+four different keys. Identity is the deterministic encoding, so that all NaNs are one key. They go
+through their elements and keys in Broker's order, type first and then by value; they are sorted
+when that is first wanted.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Any, Final, cast
 
 from wire.encoding import encode
 from wire.errors import EncodeError
+from wire.order import in_order, place_inside
 from wire.public import public
 from wire.scalars import Count, Enum, Port, PortProtocol, Timespan, Timestamp, Value
 
@@ -73,22 +76,23 @@ class Set(AbstractSet[Any]):
     Equals every set of the same typed elements, and hashes like a frozenset of them.
     """
 
-    __slots__ = ("_elements", "_identities", "_kinds", "_plain")
+    __slots__ = ("_elements", "_identities", "_is_sorted", "_kinds", "_plain")
 
     _elements: tuple[Any, ...]
+    _is_sorted: bool
+    """Whether the elements are in their order already."""
     _kinds: frozenset[type]
     """The types of elements that ``_plain`` tells apart; empty if it cannot."""
     _plain: frozenset[Any]
     _identities: frozenset[bytes] | None
 
     def __init__(self, elements: Iterable[Any] = ()) -> None:
-        """Take the elements in, frozen and sorted by encoding. Raises ``EncodeError``."""
-        distinct = {encode(element): freeze(element) for element in elements}
-        self._fill(tuple(distinct[encoding] for encoding in sorted(distinct)))
+        """Take the elements in, frozen. Raises ``EncodeError``."""
+        self._fill(tuple({encode(element): freeze(element) for element in elements}.values()))
 
     @classmethod
     def received(cls, elements: tuple[Any, ...]) -> Set:
-        """Wrap elements that were decoded, in their order; raises ``ValueError`` on a duplicate."""
+        """Wrap elements that were decoded; raises ``ValueError`` on a duplicate."""
         if not elements:
             return _EMPTY_SET
         self = cls.__new__(cls)
@@ -102,6 +106,7 @@ class Set(AbstractSet[Any]):
         self._elements = elements if self._kinds else tuple(map(_with_one_nan, elements))
         self._plain = frozenset(elements) if self._kinds else frozenset()
         self._identities = None
+        self._is_sorted = len(elements) < 2
 
     def _index(self) -> frozenset[bytes]:
         if self._identities is None:
@@ -120,7 +125,10 @@ class Set(AbstractSet[Any]):
         return _identity(element) in self._index()
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterate the elements, in the order they were encoded in."""
+        """Iterate the elements in their order."""
+        if not self._is_sorted:
+            self._elements = tuple(in_order(self._elements))
+            self._is_sorted = True
         return iter(self._elements)
 
     def __len__(self) -> int:
@@ -139,7 +147,7 @@ class Set(AbstractSet[Any]):
 
     def __repr__(self) -> str:
         """Show what to paste to get this set back."""
-        return f"Set({list(self._elements)!r})"
+        return f"Set({list(self)!r})"
 
     def __reduce__(self) -> tuple[type[Set], tuple[tuple[Any, ...]]]:
         """Pickle and copy by the elements."""
@@ -156,7 +164,7 @@ class _Items(ItemsView[Any, Any]):
         self._table = table
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        return iter(self._table.pairs())
+        return iter(self._table.sorted_pairs())
 
 
 class _Values(ValuesView[Any]):
@@ -169,7 +177,7 @@ class _Values(ValuesView[Any]):
         self._table = table
 
     def __iter__(self) -> Iterator[Any]:
-        return (value for _, value in self._table.pairs())
+        return (value for _, value in self._table.sorted_pairs())
 
 
 @public
@@ -179,30 +187,29 @@ class Table(Mapping[Any, Any]):
     Equals every mapping of the same typed keys to the same typed values.
     """
 
-    __slots__ = ("_items", "_kinds", "_typed")
+    __slots__ = ("_is_sorted", "_items", "_kinds", "_typed")
 
     _items: Mapping[Any, Any]
     """The whole table, unless its keys have no kinds."""
+    _is_sorted: bool
+    """Whether the items are in the order of their keys already."""
     _kinds: frozenset[type]
     """The types of keys that ``_items`` tells apart; empty if it cannot."""
     _typed: dict[bytes | None, tuple[Any, Any]] | None
     """Keys and values by the encoding of the key; made when it is needed."""
 
     def __init__(self, items: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = ()) -> None:
-        """Take the items in, frozen and sorted by encoded key; of equal keys the last one counts.
-
-        Raises ``EncodeError``.
-        """
+        """Take the items in, frozen; of equal keys the last one counts. Raises ``EncodeError``."""
         pairs = items.items() if isinstance(items, Mapping) else items
         distinct = {}
         for key, value in pairs:
             encode(value)  # refuses what has no place in a table, such as the table itself
             distinct[encode(key)] = (freeze(key), freeze(value))
-        self._fill([distinct[encoding] for encoding in sorted(distinct)])
+        self._fill(list(distinct.values()))
 
     @classmethod
     def received(cls, pairs: list[tuple[Any, Any]]) -> Table:
-        """Wrap items that were decoded, in their order; raises ``ValueError`` on a duplicate."""
+        """Wrap items that were decoded; raises ``ValueError`` on a duplicate."""
         self = cls.__new__(cls)
         self._fill(pairs)
         if len(self) != len(pairs):
@@ -221,12 +228,14 @@ class Table(Mapping[Any, Any]):
         self._items = items
         self._kinds = _TEXT
         self._typed = None
+        self._is_sorted = False
         return self
 
     def _fill(self, pairs: list[tuple[Any, Any]]) -> None:
         self._kinds = _plain_kinds(key for key, _ in pairs)
         self._items = dict(pairs) if self._kinds else {}
         self._typed = None if self._kinds else {encode(pair[0]): pair for pair in pairs}
+        self._is_sorted = len(self) < 2
 
     def _index(self) -> dict[bytes | None, tuple[Any, Any]]:
         if self._typed is None:
@@ -244,23 +253,37 @@ class Table(Mapping[Any, Any]):
         return pair[1]
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterate the keys, in the order they were encoded in."""
-        return iter(self._items) if self._kinds else (key for key, _ in self.pairs())
+        """Iterate the keys in their order."""
+        return (key for key, _ in self.sorted_pairs())
 
     def __len__(self) -> int:
         """Count the items."""
         return len(self._items) if self._kinds else len(self._index())
 
     def pairs(self) -> Collection[tuple[Any, Any]]:
-        """Give the keys with their values, in the order they were encoded in."""
+        """Give the keys with their values, in no order, for those that look at all of them."""
         return self._items.items() if self._kinds else self._index().values()
 
+    def sorted_pairs(self) -> Collection[tuple[Any, Any]]:
+        """Give the keys with their values, in the order of the keys."""
+        if not self._is_sorted:
+            if self._kinds:
+                items = self._items
+                self._items = {key: items[key] for key in in_order(items)}
+            else:
+                typed = self._index().items()
+                self._typed = dict(
+                    sorted(typed, key=lambda item: place_inside(item[1][0], item[0]))
+                )
+            self._is_sorted = True
+        return self.pairs()
+
     def items(self) -> ItemsView[Any, Any]:
-        """View the keys with their values, in the order they were encoded in."""
+        """View the keys with their values, in the order of the keys."""
         return _Items(self)
 
     def values(self) -> ValuesView[Any]:
-        """View the values, in the order they were encoded in."""
+        """View the values, in the order of the keys."""
         return _Values(self)
 
     def __eq__(self, other: object) -> bool:
@@ -275,7 +298,8 @@ class Table(Mapping[Any, Any]):
 
     def __repr__(self) -> str:
         """Show what to paste to get this table back."""
-        return f"Table({dict(self._items) if self._kinds else list(self.pairs())!r})"
+        pairs = self.sorted_pairs()
+        return f"Table({dict(pairs) if self._kinds else list(pairs)!r})"
 
     def __reduce__(self) -> tuple[type[Table], tuple[list[tuple[Any, Any]]]]:
         """Pickle and copy by the items."""

@@ -17,7 +17,7 @@ from drawing.tables import classes_in, fields_of
 from endpoint import OverflowPolicy
 from endpoint.admin.desk import VERBS
 from handshake.states import State
-from stores.broadcasting import STORE_CHANNEL
+from stores.group.limits import JOURNAL_CHANNEL
 from wire import codec, errors, framing, messages
 from wire.identifiers import EndpointId
 
@@ -162,7 +162,7 @@ def channel_config() -> str:
         (
             code(field.name),
             str(getattr(channels.ChannelConfig(), field.name)),
-            str(getattr(STORE_CHANNEL, field.name)),
+            str(getattr(JOURNAL_CHANNEL, field.name)),
             field.text,
         )
         for field in attributes(channels.ChannelConfig)

@@ -8,7 +8,7 @@ from typing import Final
 
 import channels
 import handshake
-from drawing import doors, figures, group_page, house, log_page, protocols, store_page
+from drawing import doors, figures, group_page, house, log_page, module_page, protocols, store_page
 from drawing.channel_trials import (
     CONSUMER_STATES,
     PRODUCER_STATES,
@@ -42,8 +42,6 @@ from stores.group import (
 )
 from stores.log import (
     bodies as log_bodies,
-    changes as log_changes,
-    effects as log_effects,
     messages as log_messages,
 )
 from stores.table import bodies as table_bodies
@@ -65,15 +63,25 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
     "ports": doors.ports,
     "edge-limits": lambda: limits_table(
         "peermesh.brokers.edge.line",
-        "peermesh.brokers.edge.channel",
+        "peermesh.brokers.edge.subscription",
+        "peermesh.brokers.edge.relay",
+        "peermesh.brokers.edge.hall",
         "peermesh.brokers.edge.lifecycle",
         "peermesh.brokers.edge.broker",
         "peermesh.brokers.edge.desk",
         "peermesh.brokers.edge.request_queue",
     ),
+    "module-limits": lambda: limits_table(
+        "peermesh.brokers.modules.switchboard",
+        "peermesh.brokers.modules.process_worker",
+        "peermesh.brokers.modules.process",
+        "peermesh.brokers.modules.child",
+    ),
+    "module-requirements": module_page.requirements,
     "gateway-limits": lambda: limits_table(
         "peermesh.gateways.limits", "peermesh.gateways.webhdfs.limits"
     ),
+    "websocket-limits": lambda: limits_table("peermesh.gateways.websocket.limits"),
     "make-targets": house.make_targets,
     "mutation-survivors": survivors,
     "cli-commands": house.cli_commands,
@@ -152,27 +160,21 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
         "stores.replica.kept",
         "stores.replica.lazy",
         "stores.replica.outsiders",
-        "stores.replica.proxies",
+        "stores.replica.tables.proxies",
         "stores.asking",
         "stores.questions",
         "stores.history",
         "stores.watches",
-        "stores.succession",
         "stores.epochs",
     ),
     "quota-limits": lambda: limits_table("stores.quota", "endpoint.replicas.freed_memory"),
-    "log-messages": log_page.log_messages,
-    "channel-commands": log_page.channel_commands,
+    "log-queries": lambda: log_page.log_payloads(log_messages.Query),
+    "log-answers": lambda: log_page.log_payloads(log_messages.Answer),
     "log-requests": lambda: log_page.log_payloads(log_messages.Request),
-    "log-events": lambda: log_page.log_payloads(log_messages.Event),
-    "log-phases": log_page.log_phases,
-    "log-effects": lambda: effects_table(log_effects.LogEffect),
-    "log-backend": lambda: methods_table(log_changes.LogBackend, "call"),
     "log-limits": lambda: limits_table(
         "stores.log.limits",
-        "stores.log.keeper",
         "stores.log.questions",
-        "stores.log.follower",
+        "stores.replica.logs.readers",
         "stores.replica.logs.books",
     ),
     "group-roles": group_page.group_roles,

@@ -17,6 +17,7 @@ from wire.topics import (
     LOG_GROUP_SUFFIX,
     group_topic,
     log_group_topic,
+    log_topics,
     store_name,
     store_topics,
 )
@@ -123,7 +124,14 @@ class Reach:
 
     def has_group(self, name: str) -> bool:
         """Tell whether a replica group keeps a store: a voter is there that is no master's."""
-        group, single = group_topic(name), store_topics(name)
+        return self._has_group(name, group_topic(name), store_topics(name))
+
+    def has_log_group(self, name: str) -> bool:
+        """Tell whether a replica group keeps a log: a voter is there that is no keeper's."""
+        keeper, _, follower = log_topics(name)
+        return self._has_group(name, log_group_topic(name), (keeper, follower))
+
+    def _has_group(self, name: str, group: str, single: tuple[str, str]) -> bool:
         held: dict[EndpointId, set[str]] = {self._local: set(self._wishes.stores())}
         for origin, topic in self._stores():
             held.setdefault(origin, set()).add(topic)
@@ -140,8 +148,7 @@ class Reach:
 
     def log_groups(self) -> tuple[str, ...]:
         """Name the logs that replica groups keep, sorted."""
-        names = self.names_of(LOG_GROUP_SUFFIX)
-        return tuple(name for name in names if self.find_store(log_group_topic(name)) is not None)
+        return tuple(filter(self.has_log_group, self.names_of(LOG_GROUP_SUFFIX)))
 
     def names_of(self, lead: str, *follow: str) -> tuple[str, ...]:
         """Name the stores or logs that can be reached, sorted: their topics end with ``lead``.

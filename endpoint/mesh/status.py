@@ -110,6 +110,9 @@ class StatusEvent:
     """What the certificate of a peer that was added calls it; ``None`` without TLS."""
     name: str | None = None
     """How the endpoint is called, for people to read: see ``Endpoint.name_of``."""
+    retry: float | None = None
+    """The longest pause in seconds until this endpoint dials the address again, where it was told
+    to: 0 if it does not. ``None`` if it has not dialled."""
 
     @property
     def is_error(self) -> bool:

@@ -42,12 +42,12 @@ class Wishes:
 
         Raises ``LimitExceeded``.
         """
-        if local:
-            self._locals[subscriber] = None
         wanted = self._subscribers.get(subscriber, ())
         added = tuple(topic for topic in dict.fromkeys(topics) if topic not in wanted)
         self.add(added)
         self._subscribers[subscriber] = (*wanted, *added)
+        if local:
+            self._locals[subscriber] = None
 
     def drop(self, subscriber: object, topics: Iterable[str] | None) -> None:
         """Take prefixes from a subscriber; ``None`` removes the subscriber."""

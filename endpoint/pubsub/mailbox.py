@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate, repeat
 from typing import Final
@@ -101,10 +101,12 @@ class Mailbox:
         *,
         may_hold: bool = True,
         label: str = "",
+        decode_value: Callable[[bytes], Value] | None = None,
     ) -> None:
         """Hold values up to a shape; without ``may_hold``, no publisher ever waits.
 
-        The ``label`` is shown to those who wonder whom publishers wait for.
+        The ``label`` is shown to those who wonder whom publishers wait for. ``decode_value`` reads
+        the payloads in another way, and raises ``DecodeError``; the shape is then its to check.
         """
         self.queueing = queueing or Queueing()
         self.hold_seconds_max = self.queueing.hold_seconds_max
@@ -118,7 +120,8 @@ class Mailbox:
         """Payloads that could not be decoded, and were skipped."""
         size, byte_count = self.queueing.queue_size, self.queueing.queue_bytes
         self._exhausted_at = byte_count + size * MESSAGE_CHARGE + self.queueing.reserve
-        self._decode_value = decode if shape == SHAPE_DEFAULT else partial(_decode_within, shape)
+        usual = decode if shape == SHAPE_DEFAULT else partial(_decode_within, shape)
+        self._decode_value = decode_value or usual
         self.permit_holding(may_hold=may_hold)
         self._has_overflowed = self._is_lossy_told = False
         self._parcels: deque[Parcel] = deque()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
-from typing import Final, Literal
+from typing import Final, Literal, TypedDict, Unpack
 
 from endpoint import arguments
 from endpoint.barriers import Seconds
@@ -23,23 +23,31 @@ AS_SET: Final = "as set"
 """The endpoint's settings say it."""
 
 
-def make_mailbox(  # noqa: PLR0913 - what a subscription may say, by name
+class QueueOptions(TypedDict):
+    """What a subscription says of its queue; see ``Endpoint.subscribe``."""
+
+    queue_size: int | None
+    queue_bytes: int | None
+    overflow: str | None
+    stall_seconds: Seconds | AsSet
+    name: str | None
+
+
+def make_mailbox(
     usual: Queueing,
     shape: Shape,
     topics: Sequence[str],
     *,
-    queue_size: int | None,
-    queue_bytes: int | None,
-    overflow: str | None,
-    stall_seconds: Seconds | AsSet,
-    name: str | None,
     may_hold: bool,
+    **options: Unpack[QueueOptions],
 ) -> Mailbox:
     """Make the mailbox of a subscription; what it does not say is as ``usual``.
 
     Raises ``TypeError`` and ``ValueError`` for what makes no sense.
     """
-    queueing = usual
+    queueing, name = usual, options["name"]
+    queue_size, queue_bytes = options["queue_size"], options["queue_bytes"]
+    overflow, stall_seconds = options["overflow"], options["stall_seconds"]
     if queue_size is not None:
         size = arguments.count("queue_size", queue_size, most=QUEUE_SIZE_MAX)
         queueing = replace(queueing, queue_size=size)

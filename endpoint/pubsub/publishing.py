@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+from functools import partial
 from itertools import islice
 from typing import Final, Protocol, TypeVar, cast
 
@@ -33,6 +34,7 @@ from endpoint.pubsub.journal import (
     ends_of,
 )
 from endpoint.pubsub.mailbox import Mailbox
+from endpoint.pubsub.turns import TrioTurns, Turns
 from net import forking
 from net.wakeup import Wakeup
 from wire.codec import encode_header
@@ -84,8 +86,8 @@ class Host(Protocol):
     def peerings(self) -> Mapping[EndpointId, HasConnection]:
         """Give the peers' connections."""
 
-    def deliver_here(self, way: Way, payload: bytes) -> None:
-        """Give a message to this endpoint's own subscribers on its way."""
+    def deliver_here(self, way: Way, payload: bytes, skip: object) -> None:
+        """Give a message to this endpoint's own subscribers on its way, but for ``skip``."""
 
     @property
     def holds(self) -> Holds:
@@ -134,6 +136,10 @@ class Publication:
         self._counted = 0
         self.on_room: Callable[[], object] | None = None
         """Hears that what waited may go now: for a publisher that does not wait itself."""
+        self.turns: Turns = TrioTurns()
+        """How publishers wait. Replaced by a front end whose tasks are not trio's."""
+        self.closed: Callable[[], EndpointClosed] = _not_open
+        """Gives what publishing raises while the endpoint is not open; for a front end, too."""
         self.is_open = False
         """Set by the endpoint while it is open."""
         self.is_forked = False
@@ -223,11 +229,24 @@ class Publication:
     async def _pause(self, count: int) -> None:
         """Let other tasks run now and then, after ``count`` more messages; raises ``Cancelled``."""
         self._since_yield += count
-        if self._since_yield >= YIELD_COUNT:
+        is_due = self._since_yield >= YIELD_COUNT
+        if is_due:
             self._since_yield = 0
-            await trio.lowlevel.checkpoint()
+        await self.turns.pause(is_due=is_due)
+
+    async def publish_encoded(self, topic: str, payload: bytes, *, skip: object = None) -> None:
+        """Publish an encoded value as ``publish`` does, but not to one reader here, ``skip``.
+
+        A gateway publishes for many clients, and none of them hears itself.
+        """
+        await self._pause(len(self._journal) or 1)
+        way, verdict = await self._wait_for_room(topic, _DATA, None)
+        if way.hops:
+            (self._force if verdict is Verdict.FORCED else self._put)(way, payload, skip)
         else:
-            await trio.lowlevel.checkpoint_if_cancelled()
+            _check_size(payload)
+            self._counted += 1
+            self._host.deliver_here(way, payload, skip)
 
     async def _wait_for_room(self, topic: str, kind: PackedType, to: object) -> tuple[Way, Verdict]:
         """Wait until a message may go; give its way, and whether it goes in spite of a hold.
@@ -237,15 +256,23 @@ class Publication:
         held_since: float | None = None
         while True:
             way = self.way(topic, kind, to)
-            full = self._find_full(way)
-            if full is not None:
-                await full.park()
+            if self._find_full(way) is not None:
+                await self.turns.wait(partial(self._await_room, topic, kind, to))
                 continue
             waited = 0.0 if held_since is None else trio.current_time() - held_since
             verdict = self._host.holds.verdict(way.header, waited)
             if verdict is not Verdict.WAIT:
                 return way, verdict
             held_since = trio.current_time() if held_since is None else held_since
+            await self.turns.wait(partial(self._await_room, topic, kind, to))
+
+    async def _await_room(self, topic: str, kind: PackedType, to: object) -> None:
+        """Wait for a change, if there is no room for a message when this begins; in trio."""
+        way = self.way(topic, kind, to)
+        full = self._find_full(way)
+        if full is not None:
+            await full.park()
+        elif self._host.holds.verdict(way.header, 0.0) is Verdict.WAIT:
             with trio.move_on_after(LOOK_SECONDS):
                 await self._gate.park()
 
@@ -276,14 +303,14 @@ class Publication:
         if way.kind is not _COMMAND:
             (self._bytes_ways if way.kind is _BYTES else self._data_ways)[way.topic] = way
 
-    def _force(self, way: Way, payload: bytes) -> None:
+    def _force(self, way: Way, payload: bytes, skip: object = None) -> None:
         """Send a message that has waited for a full place for as long as it may; never alone."""
         _check_size(payload)
         self.cut()
         self._journal.add(way, payload)
         self.cut(forced=True)
         if way.here:
-            self._host.deliver_here(way, payload)
+            self._host.deliver_here(way, payload, skip)
 
     def make_room(self) -> None:
         """Have publishers that wait for more than a link look again."""
@@ -443,7 +470,7 @@ class Publication:
             journal.add_all(ways[at:end], payloads[at:end], ends[end - 1] - charged)
             at, charged = end, ends[end - 1]
 
-    def _put(self, way: Way, payload: bytes) -> None:
+    def _put(self, way: Way, payload: bytes, skip: object = None) -> None:
         """Add one message, or send it alone; never waits."""
         size, journal = _check_size(payload), self._journal
         if journal.payloads and journal.room <= max(PAYLOAD_CHARGE, size):
@@ -456,7 +483,7 @@ class Publication:
                 self._work.wake()
             journal.add(way, payload)
         if way.here:
-            self._host.deliver_here(way, payload)
+            self._host.deliver_here(way, payload, skip)
 
     def _send_alone(self, hop: Hop, header: bytes, payload: bytes) -> bool:
         """Send the first message after a pause at once: a reply waits for no task."""
@@ -524,9 +551,7 @@ class Publication:
         if self.is_forked:
             raise forking.error()
         if not self.is_open:
-            raise EndpointClosed(
-                "the endpoint is not open: publish inside of 'async with Endpoint() as ...'"
-            )
+            raise self.closed()
         if kind is not _COMMAND:
             self._core.authorisation.check_publish(check_topic(topic))
         receiver = arguments.receiver("to", to)
@@ -543,6 +568,12 @@ class Publication:
         if way.is_straight and self._host.holds.verdict(header, 0.0) is Verdict.GO:
             self._remember(way)
         return way
+
+
+def _not_open() -> EndpointClosed:
+    return EndpointClosed(
+        "the endpoint is not open: use it inside of 'async with Endpoint() as endpoint'"
+    )
 
 
 def _check_size(payload: bytes) -> int:

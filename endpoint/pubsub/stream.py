@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Final, Self
 
 import trio
@@ -10,9 +11,9 @@ import trio
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
-from endpoint.mesh.status import StatusEvent
+from endpoint.mesh.status import StatusCode, StatusEvent
 from net import forking
-from wire.errors import EndpointClosed, ForkedEndpoint
+from wire.errors import FAILURES, EndpointClosed
 from wire.public import public
 
 EVENTS_MAX: Final = 10_000
@@ -23,12 +24,15 @@ EVENTS_MAX: Final = 10_000
 class StatusSubscriber(EitherClosing):
     """Follows what happens in the mesh: ``async for event in endpoint.subscribe_status()``."""
 
-    def __init__(self, hub: StatusHub) -> None:
+    def __init__(self, hub: StatusHub, codes: frozenset[StatusCode]) -> None:
         """Use ``Endpoint.subscribe_status``."""
         self._hub = hub
+        self._codes = codes
         self._events: deque[StatusEvent] = deque(maxlen=EVENTS_MAX)
         self._waiting = trio.lowlevel.ParkingLot()
         self._is_closed = False
+        self.on_news: Callable[[], object] = lambda: None
+        """Called after each event, and at the end, in the loop's thread."""
 
     def __repr__(self) -> str:
         """Show how many events wait."""
@@ -52,7 +56,7 @@ class StatusSubscriber(EitherClosing):
         raise TimeoutError(f"no status event within {limit:g} s")
 
     def take(self) -> StatusEvent | None:
-        """Take the next event if there is one."""
+        """Take the next event if there is one; for a front end."""
         try:
             return self._events.popleft()
         except IndexError:
@@ -72,14 +76,22 @@ class StatusSubscriber(EitherClosing):
         self.end()
 
     def push(self, event: StatusEvent) -> None:
-        """Take in one event; for the hub."""
+        """Take in one event, if its kind is wanted; for the hub."""
+        if self._codes and event.status not in self._codes:
+            return
         self._events.append(event)
         self._waiting.unpark_all()
+        self.on_news()
 
     def end(self) -> None:
         """There will be no more; for the hub."""
         self._is_closed = True
         self._waiting.unpark_all()
+        self.on_news()
+
+    def is_readable(self) -> bool:
+        """Tell whether ``get`` would not wait, also to say that no more come; for a front end."""
+        return bool(self._events) or self._is_closed
 
     def __aiter__(self) -> Self:
         """Iterate until the endpoint shuts down."""
@@ -89,7 +101,7 @@ class StatusSubscriber(EitherClosing):
         """Wait for the next event."""
         try:
             return await self.get()
-        except ForkedEndpoint:
+        except FAILURES:
             raise
         except EndpointClosed:
             raise StopAsyncIteration from None
@@ -104,9 +116,9 @@ class StatusHub:
         self.is_forked = False
         """Whether this is a child process, where nothing happens."""
 
-    def subscribe(self) -> StatusSubscriber:
-        """Follow from now on."""
-        subscriber = StatusSubscriber(self)
+    def subscribe(self, codes: Iterable[StatusCode] = ()) -> StatusSubscriber:
+        """Follow events of these kinds from now on, or of all kinds."""
+        subscriber = StatusSubscriber(self, frozenset(codes))
         self._subscribers[subscriber] = None
         return subscriber
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import Protocol, Self
 
 import trio
@@ -14,7 +14,7 @@ from endpoint.closing import EitherClosing
 from endpoint.pubsub.mailbox import Mailbox
 from endpoint.pubsub.messages import Message, Pair
 from net.wakeup import Wakeup
-from wire.errors import EndpointClosed, ForkedEndpoint, LocalProtocolError, SubscriberOverflow
+from wire.errors import FAILURES, EndpointClosed, LocalProtocolError, SubscriberOverflow
 from wire.public import public
 from wire.topics import check_topic
 
@@ -38,6 +38,16 @@ class SubscriberHost(Protocol):
         """Raise ``ForkedEndpoint`` in a child process."""
 
 
+class AnyWakeup(Protocol):
+    """What a reader waits for; see ``net.wakeup``."""
+
+    def wait(self) -> Awaitable[object]:
+        """Give what to await: the next ``wake``."""
+
+    def wake(self) -> None:
+        """Wake all that wait."""
+
+
 _new = tuple.__new__
 """Names a pair at the cost of the interpreter's own constructor."""
 
@@ -51,12 +61,14 @@ class Subscriber(EitherClosing):
     its publishers down; see ``Missed`` for one that is not read at all.
     """
 
-    def __init__(self, host: SubscriberHost, mailbox: Mailbox) -> None:
-        """Use ``Endpoint.subscribe``."""
+    def __init__(
+        self, host: SubscriberHost, mailbox: Mailbox, wakeup: AnyWakeup | None = None
+    ) -> None:
+        """Use ``Endpoint.subscribe``. A front end has a ``wakeup`` of its own."""
         self._host = host
         self._mailbox = mailbox
         self._ready: deque[Pair] = deque()
-        self._wakeup = Wakeup()
+        self._wakeup = Wakeup() if wakeup is None else wakeup
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -183,7 +195,7 @@ class Subscriber(EitherClosing):
         if not self._ready:
             try:
                 await self._refill()
-            except ForkedEndpoint:
+            except FAILURES:
                 raise
             except EndpointClosed:
                 raise StopAsyncIteration from None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import cast
+from typing import Final, cast
 
-from stores.limits import CLONES_MAX
 from stores.quota import Quota
-from wire.errors import BackendFailure, InvalidData
+from wire.errors import BackendFailure
 
 
 def take_path(options: dict[str, object], what: str) -> str:
@@ -20,12 +19,22 @@ def take_path(options: dict[str, object], what: str) -> str:
     return os.fsdecode(path)
 
 
+_BROKERS: Final = {
+    "journal_mode": "a file has a write-ahead log always, which is Broker's WAL: leave it out",
+    "failure_mode": "a damaged file is refused and kept, which is Broker's FAIL: leave it out",
+    "integrity_check": "it is is_integrity_checked=True here",
+}
+"""Options of Broker's SQLite backend, and what stands for each of them here."""
+
+
 def check_options(options: Mapping[str, object], what: str) -> None:
     """Raise ``BackendFailure`` for an option that no file has, and name its options."""
     from stores.disk.sqlite import OPTIONS
 
     known = [*OPTIONS, "key_file", "keys"]
     for name in options:
+        if name in _BROKERS:
+            raise BackendFailure(f"{what} has no option {name!r}: {_BROKERS[name]}")
         if name not in known:
             raise BackendFailure(f"{what} has no option {name!r}; there are {', '.join(known)}")
 
@@ -35,9 +44,3 @@ def take_quota(options: dict[str, object], default: Quota) -> Quota:
     entries = options.pop("max_entries", default.max_entries)
     size = options.pop("max_bytes", default.max_bytes)
     return Quota(cast("int | None", entries), cast("int | None", size))  # it looks at them
-
-
-def check_replicas(replicas: int) -> None:
-    """Raise ``InvalidData`` for a number of replicas that no store can have."""
-    if not 0 <= replicas <= CLONES_MAX:
-        raise InvalidData(f"replicas={replicas}: a receipt waits for 0 to {CLONES_MAX} clones")

@@ -10,7 +10,7 @@ import trio
 from endpoint.barriers import Callback, Seconds, barrier
 from endpoint.closing import AsyncClosing
 from endpoint.outcome import Outcome
-from endpoint.replicas.runner import Runner
+from endpoint.replicas.runner import YIELD_COUNT, Runner
 
 AWAIT_IDLE_SECONDS: Final = 15.0
 """Broker's own default for ``await_idle``."""
@@ -29,11 +29,25 @@ class ReplicaHandle(AsyncClosing):
         """Give the name of the store or log."""
         return self.runner.name
 
-    async def _breathe(self) -> None:
-        """Let others run, and wait until the core has room."""
-        runner = self.runner
-        self._since_yield = 0
+    @property
+    def is_due(self) -> bool:
+        """Whether so much was asked that others have their turn now; for a front end."""
+        return self._since_yield >= YIELD_COUNT
+
+    async def breathe(self) -> None:
+        """Let others run, and wait until the core has room; for a front end."""
+        self.rest()
         await trio.lowlevel.checkpoint()
+        await self.await_room()
+
+    def rest(self) -> bool:
+        """Count anew from here; tells whether the core has room for more; for a front end."""
+        self._since_yield = 0
+        return self.runner.core.has_room() or self.runner.error is not None
+
+    async def await_room(self) -> None:
+        """Wait until the core has room for more; for a front end."""
+        runner = self.runner
         while not runner.core.has_room() and runner.error is None:
             await runner.changed.park()
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
-from stores.effects import Deposed, Effect
-from stores.log.effects import LogEffect
+from stores.effects import Effect
 from stores.log.requests import LogRequests
 from stores.quota import Meter, Quota
 from stores.replica.effects import GroupEffect
@@ -14,14 +13,14 @@ from stores.requests import Requests
 from stores.statistics import LogStatistics, StoreStatistics
 from wire.identifiers import EndpointId, EntityId
 
-AnyEffect = Effect | LogEffect | GroupEffect
+AnyEffect = Effect | GroupEffect
 
 Kind = Literal["store", "log"]
 """What is replicated, in sentences."""
 
 
 class Core(Protocol):
-    """What masters, clones and proxies, keepers, followers and readers of logs have in common."""
+    """What replicas of groups and proxies have in common."""
 
     entity: EntityId
 
@@ -148,9 +147,6 @@ class Part(Protocol):
 
     def was_carried_out(self) -> None:
         """Wake the tasks that wait for another state: this may be it."""
-
-    def step_down(self, deposed: Deposed) -> None:
-        """Put a reader in the place of a deposed leader."""
 
     def was_closed(self) -> None:
         """Wake all that wait: nothing comes any more."""

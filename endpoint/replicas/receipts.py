@@ -11,7 +11,7 @@ from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.bound import Bound
 from net import forking
-from net.wakeup import Wakeup
+from net.awaiting import wake_up
 from stores.outcomes import Applied, Refused
 from wire.errors import (
     BackendFailure,
@@ -205,13 +205,12 @@ class Receipt(Bound):
     async def applied(self) -> int:
         """Wait until the master has applied it, durably where its backend is; give the revision.
 
+        A task of trio or of asyncio waits, whichever API the receipt is from.
         Raises ``TypeClash``, ``NoSuchKey``, ``InvalidData``, ``GuardFailed``, ``BackendFailure`` or
         ``StoreClosed``; then nothing of it was applied, unless the text says otherwise.
         """
         if self._result is None:
-            wakeup = Wakeup()
-            self._call_when_resolved(wakeup.wake, is_wake_up=True)
-            await wakeup.wait()
+            await wake_up(self.wake_when_resolved)
         return self.outcome()
 
     def result(self, timeout: Seconds = None) -> int:

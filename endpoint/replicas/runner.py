@@ -26,7 +26,6 @@ from handshake.roles import Rights
 from net import forking
 from stores.effects import (
     Closed,
-    Deposed,
     IdleReached,
     MasterFound,
     MasterLost,
@@ -34,11 +33,9 @@ from stores.effects import (
     QuotaCrossed,
     Resolve,
     SecondMaster,
-    ToOwnKind,
     Unicast,
 )
 from stores.gatekeeping import Post
-from stores.log.effects import PersistLog
 from stores.outcomes import Outcome as Outcomes
 from stores.quota import QuotaLevel, QuotaLimits
 from stores.statistics import LogStatistics, StoreStatistics
@@ -309,7 +306,7 @@ class Runner:
         backend, self._backend = self._backend, None
         with suppress(Exception):  # It may be the core that failed.
             farewell = self.core.close()
-            self.carry_out([each for each in farewell if not isinstance(each, PersistLog)])
+            self.carry_out(farewell)
         for topic in self.hears_all():
             self._host.drop_store(topic)
         if backend is not None:
@@ -384,8 +381,6 @@ class Runner:
                     self._host.send_command(self._topics.shouts, None, payload)
                 case Unicast(to, payload):
                     self._host.send_command(self._topics.speaks, to, payload)
-                case ToOwnKind(to, payload):
-                    self._host.send_command(self.hears, to, payload)
                 case _:
                     todo += self._tell(effect)
         if self.core.has_work:
@@ -402,8 +397,6 @@ class Runner:
                 self._idle.answer(token, None)
             case MasterFound() | MasterLost() | SecondMaster():
                 self._on_master(effect)
-            case Deposed():
-                self._part.step_down(effect)
             case QuotaCrossed(level, text):
                 entity, code = self.core.entity, _QUOTA_CODES[level]
                 self.tell_status(code, entity, f"{text} of its quota are used")
@@ -546,7 +539,7 @@ class Runner:
     async def _commit(self, core: Commits, token: int, commit: Callable[[], None]) -> None:
         # The endpoint's end waits for it: only a disk that never answers is left behind.
         try:
-            await self.on_disk(commit)
+            await self._await_disk(commit)
         except Exception as error:
             log_failure(self.kind, self.name, error)
             self.carry_out(core.commit_failed(token, describe(error)))
@@ -555,7 +548,7 @@ class Runner:
         self.settle()
         self.changed.unpark_all()
 
-    async def on_disk(self, commit: Callable[[], None]) -> None:
+    async def _await_disk(self, commit: Callable[[], None]) -> None:
         """Do a commit in a thread: nothing is closed meanwhile."""
         self._is_committing = True
         try:
@@ -563,11 +556,6 @@ class Runner:
         finally:
             self._is_committing = False
             self.changed.unpark_all()
-
-    async def await_commits(self) -> None:
-        """Wait until nothing is on its way to the disk."""
-        while self._is_committing:
-            await self.changed.park()
 
     # The end.
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from endpoint.pubsub.queueing import Overflow as Overflow
     from endpoint.replicas.attaching import Backend as Backend
     from endpoint.replicas.groups.membership import GroupMember as GroupMember
+    from endpoint.replicas.logs.log import LogPromotion as LogPromotion
     from endpoint.replicas.logs.log_entries import LogEntry as LogEntry, Start as Start
-    from endpoint.replicas.logs.log_promoting import LogPromotion as LogPromotion
     from endpoint.replicas.logs.log_receipts import AppendReceipt as AppendReceipt
     from endpoint.replicas.receipts import Receipt as Receipt
     from endpoint.replicas.stores.events import StoreEvent as StoreEvent
@@ -29,29 +29,33 @@ if TYPE_CHECKING:
     from endpoint.replicas.stores.verifying import Verification as Verification
     from endpoint.replicas.stores.watching import Change as Change, Commit as Commit
     from endpoint.settings import Settings as Settings
-    from endpoint.statistics import EndpointStatistics as EndpointStatistics, PeerInfo as PeerInfo
+    from endpoint.statistics import (
+        DialInfo as DialInfo,
+        EndpointStatistics as EndpointStatistics,
+        PeerInfo as PeerInfo,
+    )
     from handshake.credentials import Credentials as Credentials
     from handshake.secret import ClusterSecret as ClusterSecret
     from handshake.ticket import JoinTicket as JoinTicket
-    from peermesh.blocking.coordination import Lock as Lock, Session as Session
-    from peermesh.blocking.endpoint import Endpoint as Endpoint
-    from peermesh.blocking.gateways import serve_webhdfs as serve_webhdfs
-    from peermesh.blocking.log import Log as Log, LogConsumer as LogConsumer
-    from peermesh.blocking.publisher import Publisher as Publisher
-    from peermesh.blocking.reading import Reader as Reader
-    from peermesh.blocking.replica_log import ReplicaLog as ReplicaLog
-    from peermesh.blocking.status import StatusSubscriber as StatusSubscriber
-    from peermesh.blocking.store import (
+    from peermesh.blocking.calls import (
+        Elections as Elections,
+        Endpoint as Endpoint,
+        Events as Events,
+        Lock as Lock,
+        Log as Log,
+        LogConsumer as LogConsumer,
+        Reader as Reader,
+        ReplicaLog as ReplicaLog,
         ReplicaStore as ReplicaStore,
+        Session as Session,
+        StatusSubscriber as StatusSubscriber,
         Store as Store,
         StoreProxy as StoreProxy,
-    )
-    from peermesh.blocking.subscriber import Subscriber as Subscriber
-    from peermesh.blocking.watching import (
-        Elections as Elections,
-        Events as Events,
         Watch as Watch,
     )
+    from peermesh.blocking.gateways import serve_webhdfs as serve_webhdfs
+    from peermesh.blocking.publisher import Publisher as Publisher
+    from peermesh.blocking.subscriber import Subscriber as Subscriber
     from stores.batch import Batch as Batch
     from stores.digests import ReplicaDigest as ReplicaDigest
     from stores.disk.store_keys import write_new_key as write_new_key

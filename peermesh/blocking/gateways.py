@@ -11,9 +11,8 @@ import trio
 from handshake.accounts import AccountsSource
 from handshake.credentials import Credentials
 from handshake.keyfiles import RolesSource
-from peermesh.blocking.living import FAILURES
-from peermesh.blocking.store import ReplicaStore, Store
-from wire.errors import StoreClosed
+from peermesh.blocking.calls import ReplicaStore, Store
+from wire.errors import FAILURES, StoreClosed
 
 if TYPE_CHECKING:
     from peermesh.gateways import WebHDFSGateway

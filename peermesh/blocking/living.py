@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from inspect import iscoroutine
-from typing import Final, Protocol, TypeVar, cast
+from typing import Final, ParamSpec, Protocol, TypeVar, cast
 from weakref import WeakSet
 
+from endpoint.barriers import Barrier
 from endpoint.endpoint import GRACE_SECONDS, Endpoint as Core
+from endpoint.outcome import Outcome
+from endpoint.replicas.attaching import Attaching
+from endpoint.replicas.handle import ReplicaHandle
 from net import forking
 from peermesh.blocking.portal import Portal
 from peermesh.doors.room import Finish, Room, Task, logger
-from wire.errors import EndpointClosed, EndpointFailed, ForkedEndpoint, MeshError, StoreClosed
+from wire.errors import FAILURES, EndpointClosed, MeshError, StoreClosed
 
 Result = TypeVar("Result")
-
-FAILURES: Final = (EndpointFailed, ForkedEndpoint)
-"""Ends of an endpoint that are no end of a loop over its messages: that raises them."""
+Made = TypeVar("Made")
+Values = ParamSpec("Values")
+CoreT = TypeVar("CoreT", bound=ReplicaHandle)
 
 
 class Held(Protocol):
@@ -137,12 +142,20 @@ class Passage:
     Whatever ended the endpoint, calls raise ``EndpointClosed``; or for stores, ``StoreClosed``.
     """
 
-    def __init__(self, life: Life, store: str = "") -> None:
-        """Lead to an endpoint. ``store`` says what the handle is of, as in ``"store cities"``."""
+    def __init__(self, life: Life, store: str = "", *, is_strict: bool = False) -> None:
+        """Lead to an endpoint. ``store`` says what the handle is of, as in ``"store cities"``.
+
+        One that ``is_strict`` leads nowhere from the moment at which the endpoint begins to end.
+        """
         self._life = life
         self._portal = life.portal
         self._room = life.room
         self._store = store
+        self._is_strict = is_strict
+        self.inner: Final = Passage(life, store) if is_strict else self
+        """The way of what goes on while the endpoint ends."""
+        self.first: Callable[[], object] | None = None
+        """What comes before each call, in the thread over there."""
         self.soon: Final = life.portal.soon
         self.guarded: Final = life.room.guarded
 
@@ -150,15 +163,77 @@ class Passage:
         """Give the passage of a store's handle."""
         return Passage(self._life, store)
 
-    def call(self, function: Callable[..., Awaitable[Result]], *arguments: object) -> Result:
+    def call(
+        self,
+        function: Callable[Values, Awaitable[Result]],
+        *arguments: Values.args,
+        **options: Values.kwargs,
+    ) -> Result:
         """Run an async function over there, and wait for its result."""
-        return self._cross(partial(self._room.begin, partial(function, *arguments)))
+        call = partial(function, *arguments, **options)
 
-    def call_sync(self, function: Callable[..., Result], *arguments: object) -> Result:
+        async def run() -> Result:
+            if self.first is not None:
+                self.first()
+            return await call()
+
+        return self._cross(partial(self._room.begin, run))
+
+    def call_sync(
+        self,
+        function: Callable[Values, Result],
+        *arguments: Values.args,
+        **options: Values.kwargs,
+    ) -> Result:
         """Run a function over there, and wait for its result."""
-        return self._cross(partial(self._room.look, partial(function, *arguments)))
+        call = partial(function, *arguments, **options)
+
+        def run() -> Result:
+            if self.first is not None:
+                self.first()
+            return call()
+
+        return self._cross(partial(self._room.look, run))
+
+    def wait(
+        self, how: Barrier, function: Callable[[], Awaitable[Outcome | None]]
+    ) -> Outcome | None:
+        """Wait for a barrier: false if the store is closed, unless a callback is to be told."""
+        try:
+            return self.call(function)
+        except StoreClosed as error:
+            if how.callback is not None:
+                raise
+            return Outcome(reached=False, reason=str(error), error=error)
+
+    def attach(
+        self,
+        make: Callable[[Passage, CoreT], Made],
+        function: Callable[Values, Attaching[CoreT]],
+        *arguments: Values.args,
+        **options: Values.kwargs,
+    ) -> Made:
+        """Attach a store or a log, and give its handle."""
+
+        async def attach() -> CoreT:
+            return await function(*arguments, **options)
+
+        found = self.call(attach)
+        return make(self.of(f"{found.runner.kind} {found.name()}"), found)
+
+    def close(self, close: Callable[[], None]) -> None:
+        """Close what waits for nothing, once more or after its endpoint, too."""
+        with suppress(EndpointClosed, StoreClosed):
+            self.call_sync(close)
+
+    def end(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Close a store or log, once more or after its endpoint, too."""
+        with suppress(EndpointClosed, StoreClosed):
+            self.call(close)
 
     def _cross(self, begin: Callable[[Finish], object]) -> Result:  # type: ignore[type-var]  # that of the function
+        if self._is_strict:
+            self.check()
         try:
             return cast("Result", self._portal.cross(begin, self._room.cancel))
         except EndpointClosed as error:
@@ -214,6 +289,7 @@ class Passage:
 
     def show(self, name: str, core: object) -> str:
         """Give the repr of a handle: that of its twin over there while the endpoint lives."""
+        name = " ".join([name, *self._store.split(" ", 1)[1:]])
         if self._portal.is_forked:
             return f"<{name} of the parent process>"
         if self._room.is_over:

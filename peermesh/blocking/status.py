@@ -1,26 +1,30 @@
-"""Status events for threads."""
+"""Status events for threads, as far as they are by hand: reading them, and a descriptor."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Self
 
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import Closing
 from endpoint.mesh.status import StatusEvent
 from endpoint.pubsub.stream import StatusSubscriber as Stream
-from peermesh.blocking.living import FAILURES, Passage
+from peermesh.blocking.descriptor import Descriptor
+from peermesh.blocking.living import Passage
 from wire.errors import EndpointClosed
 
 
-class StatusSubscriber(Closing):
+class StatusReading(Closing):
     """Follows what happens in the mesh, from any thread."""
 
     def __init__(self, passage: Passage, stream: Stream) -> None:
         """Use ``Endpoint.subscribe_status``."""
         self._passage = passage
         self._stream = stream
+        self._descriptor: Descriptor | None = None
+        self._is_over = False
+        """Whether the endpoint is."""
+        passage.hold(self)
 
     def get(self, timeout: Seconds = None) -> StatusEvent:
         """Wait for the next event, for ``timeout`` seconds at most.
@@ -29,39 +33,57 @@ class StatusSubscriber(Closing):
         """
         limit = arguments.seconds("timeout", timeout)
         self._passage.check_process()
-        event = self._stream.take()
-        if event is None:
-            return self._passage.call(self._stream.get, limit)
-        return event
+        try:
+            event = self._stream.take()
+            if event is None:
+                return self._passage.call(self._stream.get, limit)
+            return event
+        finally:
+            self._settle()
 
     def poll(self) -> list[StatusEvent]:
         """Take all events that are there."""
         self._passage.check_process()
-        return self._stream.poll()
-
-    def available(self) -> int:
-        """Count the events that wait."""
-        self._passage.check_process()
-        return self._stream.available()
+        events = self._stream.poll()
+        self._settle()
+        return events
 
     def close(self) -> None:
         """Follow no longer; what is there can still be read."""
         with suppress(EndpointClosed):  # Then it is closed.
             self._passage.call_sync(self._stream.close)
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            descriptor.close()
 
-    def __repr__(self) -> str:
-        """Show how many events wait."""
-        return self._passage.show("StatusSubscriber", self._stream)
+    def fileno(self) -> int:
+        """Give a descriptor that is readable while events wait; see ``Subscriber.fileno``."""
+        self._passage.check_process()
+        if self._descriptor is None:
+            self._passage.call_sync(self._open_descriptor)
+        assert self._descriptor is not None
+        return self._descriptor.number
 
-    def __iter__(self) -> Self:
-        """Iterate until the endpoint shuts down."""
-        return self
+    def _open_descriptor(self) -> None:
+        if self._descriptor is None:
+            self._descriptor = Descriptor(self)
+            self._stream.on_news = self._settle
+            self._settle()
 
-    def __next__(self) -> StatusEvent:
-        """Wait for the next event."""
-        try:
-            return self.get()
-        except FAILURES:
-            raise
-        except EndpointClosed:
-            raise StopIteration from None
+    def _settle(self) -> None:
+        descriptor = self._descriptor
+        if descriptor is not None:
+            descriptor.settle(lambda: self._is_over or self._stream.is_readable())
+
+    # For the endpoint's life.
+
+    def ended(self) -> None:
+        """Take in that the endpoint is over, in whatever way."""
+        self._is_over = True
+        self._settle()
+
+    def forked(self) -> None:
+        """Close the descriptor in a child process: it is the parent's."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            descriptor.forked()

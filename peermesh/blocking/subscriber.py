@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 import queue
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -19,8 +17,9 @@ from endpoint.closing import Closing
 from endpoint.loop import EndpointLoop
 from endpoint.pubsub.mailbox import Mailbox
 from endpoint.pubsub.messages import Message, Messages, Pair
-from peermesh.blocking.living import FAILURES, Passage
-from wire.errors import EndpointClosed, SubscriberOverflow
+from peermesh.blocking.descriptor import Descriptor
+from peermesh.blocking.living import Passage
+from wire.errors import FAILURES, EndpointClosed, SubscriberOverflow
 from wire.topics import check_topic
 
 GATHER_DIVISOR: Final = 8
@@ -70,9 +69,7 @@ class Subscriber(Closing):
         self._lock = threading.Lock()
         self._turn = threading.Lock()
         self._release_soon = passage.guarded(self._release)
-        self._descriptor: int | None = None
-        self._close_descriptor: Callable[[], object] | None = None
-        self._settling = threading.Lock()
+        self._descriptor: Descriptor | None = None
         passage.hold(self)
 
     def __repr__(self) -> str:
@@ -222,32 +219,22 @@ class Subscriber(Closing):
             if self._descriptor is None:
                 if self._is_closed:
                     raise self._closed()
-                self._signal(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))
-            assert self._descriptor is not None
-            return self._descriptor
-
-    def _signal(self, descriptor: int) -> None:
-        self._close_descriptor = weakref.finalize(self, os.close, descriptor)
-        ready, self._ready = self._ready, _Signalled(self._settle)
-        while ready:
-            with suppress(IndexError):  # Another thread has just taken the last one.
-                self._ready.append(ready.popleft())
-        self._descriptor = descriptor
-        self._settle()
+                descriptor = Descriptor(self)
+                ready, self._ready = self._ready, _Signalled(self._settle)
+                while ready:
+                    with suppress(IndexError):  # Another thread has just taken the last one.
+                        self._ready.append(ready.popleft())
+                self._descriptor = descriptor
+                self._settle()
+            return self._descriptor.number
 
     def _settle(self) -> None:
-        """Have the descriptor readable while there is something to read, and only then."""
-        if self._descriptor is None:
-            return
-        with self._settling:
-            if self._descriptor is None:
-                return
-            # Not cleared first: another thread may look just then.
-            if self._ready or not self._mailbox.is_empty() or self._is_closed:
-                os.eventfd_write(self._descriptor, 1)
-            else:
-                with suppress(BlockingIOError):
-                    os.eventfd_read(self._descriptor)
+        descriptor = self._descriptor
+        if descriptor is not None:
+            descriptor.settle(self._is_readable)
+
+    def _is_readable(self) -> bool:
+        return bool(self._ready) or not self._mailbox.is_empty() or self._is_closed
 
     # For the loop, in its thread.
 
@@ -287,10 +274,9 @@ class Subscriber(Closing):
         if not self._is_closed:
             with suppress(EndpointClosed):  # Then it is closed.
                 self._passage.call_sync(self._finish)
-        with self._settling:
-            self._descriptor = None
-            if self._close_descriptor is not None:
-                self._close_descriptor()
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            descriptor.close()
 
     # For the endpoint's life.
 
@@ -304,11 +290,11 @@ class Subscriber(Closing):
     def forked(self) -> None:
         """Forget the messages in a child process: they are the parent's."""
         self._is_closed = self._is_ended = True
-        self._lock, self._settling, self._turn = (threading.Lock() for _ in range(3))
+        self._lock, self._turn = threading.Lock(), threading.Lock()
         self._ready, self._mailbox = deque(), Mailbox()
-        self._descriptor = None
-        if self._close_descriptor is not None:
-            self._close_descriptor()
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            descriptor.forked()
 
     def __iter__(self) -> Self:
         """Iterate until the subscriber or its endpoint is closed."""

@@ -9,43 +9,19 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module, metadata
-from typing import Any, Final
+from importlib import metadata
+from typing import Any
 
 import click
 
-from endpoint.mesh.status import StatusCode
-from peermesh.cli.command import Group, output_of
+from peermesh.cli.command import LazyGroup, output_of
 from peermesh.cli.exits import EXIT_CODES_HELP, ExitCode
+from peermesh.cli.index import COMMANDS
 from peermesh.cli.output import say
 from peermesh.cli.running import Stopped
 from peermesh.cli.wording import told
 from wire.errors import MeshError
 from wire.logs import ESCAPING, logger_of
-
-MODULES: Final = {
-    "access": "access",
-    "broker": "broker",
-    "certs": "certs",
-    "check": "check",
-    "completion": "completion",
-    "context": "contexts",
-    "demo": "demo",
-    "describe": "describing",
-    "dlq": "qos2",
-    "help": "helping",
-    "link": "link",
-    "log": "logs",
-    "node": "node",
-    "pub": "messages",
-    "secret": "joining",
-    "serve": "serve",
-    "spark": "spark",
-    "store": "stores",
-    "sub": "messages",
-    "ticket": "joining",
-}
-"""The module of each command, below ``peermesh.cli``."""
 
 GROUP_HELP = f"""\
 A brokerless mesh: publish and subscribe, and keep replicated stores.
@@ -95,8 +71,8 @@ def _ending_as_its_reader() -> Iterator[None]:
         raise Stopped(signal.SIGPIPE) from None
 
 
-class Commands(Group):
-    """Imports a command when it is asked for: who wants one of them need not wait for all."""
+class Commands(LazyGroup):
+    """The group of all commands, which ends in order when nothing reads its output."""
 
     def make_context(self, *arguments: Any, **settings: Any) -> click.Context:  # noqa: ANN401 - click's own types
         """Read the arguments, and write what is asked for before there is a command."""
@@ -111,23 +87,10 @@ class Commands(Group):
                 sys.stdout.flush()
             return found
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name all of them."""
-        return list(MODULES)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Give the one of this name, if there is one."""
-        if cmd_name not in MODULES:
-            return None
-        module = import_module(f"peermesh.cli.{MODULES[cmd_name]}")
-        # A function called "help" would hide Python's own.
-        command = getattr(module, cmd_name, None) or getattr(module, f"{cmd_name}_command")
-        assert isinstance(command, click.Command)
-        return command
-
 
 @click.group(
     cls=Commands,
+    index=COMMANDS,
     help=GROUP_HELP,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -182,6 +145,8 @@ def _filtering() -> Iterator[None]:
 
 def _is_not_told_anyway(record: logging.LogRecord) -> bool:
     """Leave out attempts to peer that fail: commands tell of them themselves."""
+    from endpoint.mesh.status import StatusCode  # which an endpoint that logs has imported
+
     about = record.args[0] if isinstance(record.args, tuple) and record.args else None
     return getattr(about, "status", None) is not StatusCode.PEER_UNAVAILABLE
 

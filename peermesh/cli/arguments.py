@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from handshake.private_files import read_secret
 from peermesh import Value
 from peermesh.cli.command import Option
 from peermesh.cli.exits import CommandFailed
@@ -52,6 +53,11 @@ INPUT_FILE: Final = _InputFile(exists=True, dir_okay=False, path_type=Path)
 _BYTES_EXAMPLE: Final = '{"@data-type": "bytes", "data": "AP8="}, in base64'
 
 _LOOKS_LIKE_JSON: Final = ("{", "[", '"')
+
+
+def read_token(path: Path) -> str:
+    """Read a token, of which no error repeats anything; raises ``CredentialsError``."""
+    return read_secret(path, "token").decode("ascii", "replace").strip()
 
 
 def read_value(text: str, *, as_text: bool = False) -> Value:

@@ -1,4 +1,4 @@
-"""``peermesh broker``: the brokers beside the mesh, each until Ctrl-C."""
+"""``peermesh broker modules``: a bus of modules, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from peermesh.brokers.modules import Failure, Layout, LayoutError, ModuleBroker
 from peermesh.brokers.modules.deployment import Deployment
 from peermesh.brokers.modules.layout import Changes
 from peermesh.cli.arguments import INPUT_FILE
-from peermesh.cli.command import Command, group
-from peermesh.cli.edge import edge, edge_pub, edge_sub
+from peermesh.cli.command import command
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Seconds
 from peermesh.cli.output import Output, note, say
-from peermesh.cli.qos2 import qos2
 from peermesh.cli.running import Signals, Stopped
+from peermesh.cli.tracebacks import tell
 from wire.addresses import join_address
 from wire.errors import MeshError
 
@@ -31,16 +30,7 @@ FIRST_WAIT_SECONDS: Final = 2.0
 """After so long the modules begin, with or without peers, which are tried on."""
 
 
-@group()
-def broker() -> None:
-    """Run a broker: a bus of modules, channels for topics, or durable topics over lines."""
-
-
-for command in (edge, edge_pub, edge_sub, qos2):
-    broker.add_command(command)
-
-
-@broker.command(cls=Command)
+@command()
 @click.argument("layout", type=INPUT_FILE)
 @click.option("--check", "only_checks", is_flag=True, help="Say what the file asks for, and end.")
 @click.option(
@@ -143,11 +133,8 @@ class _Bus:
             note(f"{error}; nothing was changed")
 
     def _on_failure(self, failure: Failure) -> None:
-        say(
-            f"module {failure.module}: {failure.method}() raised"
-            f" {type(failure.error).__name__}: {failure.error}",
-            err=True,
-        )
+        say(f"module {failure.module}: {failure.method}() raised", err=True)
+        tell(failure.error)
 
     def say_changes(self, changes: Changes) -> None:
         """Write what was done, or is to be done."""

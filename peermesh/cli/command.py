@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
+from peermesh.cli.index import Entry
 from peermesh.cli.output import Output
 from peermesh.cli.values import on_a_line
 
@@ -132,6 +135,57 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
+class LazyGroup(Group):
+    """A group that imports a command when it is asked for, and none to list them."""
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        index: Mapping[str, Entry],
+        **settings: Any,  # noqa: ANN401 - click's own types
+    ) -> None:
+        """Make a group as click does; ``index`` says where its commands are."""
+        super().__init__(name, **settings)
+        self._index: Final = index
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name all of them, those that were added by hand among them."""
+        return sorted({*self._index, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Give the one of this name, if there is one."""
+        entry = self._index.get(cmd_name)
+        if entry is None:
+            return super().get_command(ctx, cmd_name)
+        module = import_module(f"peermesh.cli.{entry.module}")
+        name = cmd_name.replace("-", "_")
+        # A function called "help" would hide Python's own.
+        command = getattr(module, name, None) or getattr(module, f"{name}_command")
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write them into the help."""
+        self._outline().format_commands(ctx, formatter)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Give the commands that begin so, and what any command has."""
+        found = [
+            CompletionItem(name, help=each.get_short_help_str())
+            for name, each in sorted(self._outline().commands.items())
+            if name.startswith(incomplete) and not each.hidden
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def _outline(self) -> click.Group:
+        """Give a group of the same names, whose commands have their lines of help alone."""
+        commands = dict(self.commands)
+        for name, entry in self._index.items():
+            commands[name] = click.Command(name, help=entry.help, hidden=entry.is_hidden)
+        return click.Group(self.name, commands)
+
+
 def unknown_command(ctx: click.Context, name: str) -> str:
     """Say that a command has none of this name below it, and which one may be meant."""
     names = ctx.command.list_commands(ctx) if isinstance(ctx.command, click.Group) else []
@@ -143,6 +197,11 @@ def unknown_command(ctx: click.Context, name: str) -> str:
 def group(**settings: Any) -> DecorateGroup:  # noqa: ANN401 - click's own types
     """Make a group of a function, as ``click.group`` does."""
     return click.group(cls=Group, **settings)
+
+
+def lazy_group(index: Mapping[str, Entry], **settings: Any) -> DecorateGroup:  # noqa: ANN401 - click's own types
+    """Make a group of a function, whose commands are imported when they are asked for."""
+    return click.group(cls=LazyGroup, index=index, **settings)
 
 
 def command(name: str | None = None, **settings: Any) -> Decorate:  # noqa: ANN401 - click's own types

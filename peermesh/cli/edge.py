@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, replace
@@ -123,7 +124,12 @@ _BROKER_OPTIONS: Final = [
         type=AddressType(REGISTRY_PORT),
         default=f"127.0.0.1:{REGISTRY_PORT}",
         show_default=True,
-        help="Serve the embedded registry there, and the channels at this host.",
+        help="Serve the embedded registry there.",
+    ),
+    click.option(
+        "--host",
+        help="Serve the channels at this address, which clients find in the registry. Default: the"
+        " host of --registry.",
     ),
     click.option(
         "--ports", type=PortRange(), help="The ports of channels. Default: any that is free."
@@ -163,8 +169,9 @@ def broker_options(command: Command) -> Command:
     """Give a command the options of a broker, as ``options``."""
 
     @functools.wraps(command)
-    def wrapped(
+    def wrapped(  # noqa: PLR0913 - options of the command line
         registry: Address,
+        host: str | None,
         ports: range | None,
         default_ports: tuple[int, int],
         idle: float,
@@ -172,9 +179,15 @@ def broker_options(command: Command) -> Command:
         from_mesh: tuple[str, ...],
         **rest: object,
     ) -> object:
-        host, port = registry
-        bridged = Bridged(to_mesh, from_mesh)
-        options = Options(host, ports, default_ports, port, idle, bridged)
+        options = Options(
+            address=registry[0] if host is None else host,
+            ports=ports,
+            default_ports=default_ports,
+            registry_host=registry[0],
+            registry_port=registry[1],
+            idle_seconds=idle,
+            bridged=Bridged(to_mesh, from_mesh),
+        )
         return command(options=options, **rest)
 
     result: Any = wrapped
@@ -279,14 +292,17 @@ async def _open_zookeeper(stack: AsyncExitStack, hosts: str) -> Registry:
     return await stack.enter_async_context(ZooKeeperRegistry(hosts))
 
 
-async def _reach(registry: Registry, mesh: Mesh) -> None:
-    """Wait for a registry port; raises ``CommandFailed``, at once if all refuse, as ``join``."""
+async def _reach(registry: Registry, limit: float | None, *, is_patient: bool) -> None:
+    """Wait for a registry port, for ``limit`` seconds; raises ``CommandFailed``.
+
+    It raises at once if all refuse, as ``join`` does, unless it ``is_patient``.
+    """
     if not isinstance(registry, RemoteRegistry):
         return
-    with trio.move_on_after(mesh.wait):
+    with trio.move_on_after(math.inf if limit is None else limit):
         async with telling(lambda: [f"registry {each}" for each in registry.failures.values()]):
             while not registry.is_connected():
-                if mesh.waits is None and _is_hopeless(registry):
+                if not is_patient and _is_hopeless(registry):
                     why = "; ".join(registry.failures.values())
                     raise CommandFailed(
                         f"no registry: {why}",
@@ -297,7 +313,7 @@ async def _reach(registry: Registry, mesh: Mesh) -> None:
                 await trio.sleep(NEWS_LOOK_SECONDS)
         return
     why = "; ".join(registry.failures.values()) or "no answer yet"
-    raise CommandFailed(f"no registry within {mesh.wait:g} s: {why}", ExitCode.TIMEOUT)
+    raise CommandFailed(f"no registry within {limit:g} s: {why}", ExitCode.TIMEOUT)
 
 
 def _is_hopeless(registry: RemoteRegistry) -> bool:
@@ -334,7 +350,7 @@ async def _publish(place: Place, topic: str, values: AsyncIterator[Value]) -> in
         place.open() as registry,
         Publisher(registry, **place.trust()) as publisher,
     ):
-        await _reach(registry, mesh)
+        await _reach(registry, mesh.wait, is_patient=mesh.waits is not None)
         async for each in values:
             await publisher.send(topic, each)
             count += 1
@@ -356,7 +372,10 @@ def edge_sub(
     output: Output,
     **given: Any,  # noqa: ANN401 - values of options
 ) -> None:
-    """Write every message on these TOPICs, which need not exist yet, until Ctrl-C."""
+    """Write every message on these TOPICs, which need not exist yet, until Ctrl-C.
+
+    It waits for a broker for as long as it takes, unless --wait says how long.
+    """
     run(_subscribe, place, topics, reading(place.mesh, output, **given))
 
 
@@ -366,10 +385,10 @@ async def _subscribe(place: Place, topics: tuple[str, ...], how: Reading) -> Non
         place.open() as registry,
         Subscriber(registry, **place.trust()) as subscriber,
     ):
-        await _reach(registry, mesh)
+        await _reach(registry, mesh.waits, is_patient=True)
         for topic in topics:
             async with telling(lambda: [_why_not(subscriber)]):
-                is_there = await subscriber.subscribe(topic, timeout=mesh.wait)
+                is_there = await subscriber.subscribe(topic, timeout=mesh.waits)
             if not is_there:
                 text = f"no broker within {mesh.wait:g} s: {_why_not(subscriber)}"
                 raise CommandFailed(text, ExitCode.TIMEOUT)

@@ -1,20 +1,21 @@
-"""``peermesh link``: a link with faults in front of any TCP service."""
+"""``peermesh link``: a link with faults in front of any TCP service, and one to a Zeek."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 import click
 import trio
 
 from peermesh.cli.addresses import Address, AddressType
-from peermesh.cli.command import command
+from peermesh.cli.command import Command, Group
 from peermesh.cli.exits import CommandFailed
 from peermesh.cli.output import Output, note, say
 from peermesh.cli.running import read_stdin, run
+from peermesh.cli.zeek import zeek
 from peermesh.testing.faults import (
     Delay,
     Direction,
@@ -48,6 +49,8 @@ While it runs, lines on stdin change what stands:
 \b
 {WORDS_HELP}
 
+To join the mesh to a Zeek there is peermesh link zeek.
+
 \b
 For example:
   peermesh link 127.0.0.1:8001 127.0.0.1:8000 --delay 0.1 --jitter 0.02
@@ -56,8 +59,31 @@ For example:
 
 Applied = tuple[LinkFault, Direction]
 
+TCP: Final = "tcp"
 
-@command(help=LINK_HELP)
+
+class LinkGroup(Group):
+    """A group of which one command need not be named: two addresses, or options, are enough."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments of a command that is named, or those of ``tcp``."""
+        is_group = args == ["--json"] or (args and args[0] in self.commands)
+        return super().parse_args(ctx, args if is_group else [TCP, *args])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Find a command by its name; an address is the first argument of ``tcp``."""
+        return super().get_command(ctx, TCP if ":" in cmd_name else cmd_name)
+
+
+@click.group(cls=LinkGroup)
+def link() -> None:
+    """Lead TCP connections through faults, or join the mesh to a Zeek."""
+
+
+link.add_command(zeek)
+
+
+@link.command(TCP, cls=Command, help=LINK_HELP)
 @click.argument("listen", type=AddressType(None), metavar="LISTEN")
 @click.argument("target", type=AddressType(None), metavar="TARGET")
 @click.option("--delay", type=float, metavar="SECONDS", help="What is sent arrives later.")
@@ -88,7 +114,7 @@ Applied = tuple[LinkFault, Direction]
     "--allow-plain", is_flag=True,
     help="Let other machines dial LISTEN, on networks of which you trust everything.",
 )  # fmt: skip
-def link(
+def tcp(
     listen: Address,
     target: Address,
     output: Output,

@@ -31,10 +31,6 @@ _KEEPER_OPTIONS = (
     ),
     click.option("--path", metavar="FILE", help="Keep it in this SQLite file, not in memory."),
     click.option(
-        "--replicas", type=Whole(), default=0, show_default=True,
-        help="Acknowledge what so many followers have.",
-    ),
-    click.option(
         "--keep-seconds", type=Seconds(is_open=True), help="Keep so long."
     ),
     click.option("--keep-count", type=Whole(1), help="Keep so many per partition."),
@@ -56,9 +52,9 @@ def _place(path: str | None) -> dict[str, Any]:
     )
 
 
-def _given(limits: dict[str, float | None], replicas: int) -> dict[str, Any]:
+def _given(limits: dict[str, float | None]) -> dict[str, Any]:
     kept = {key: each for key, each in limits.items() if key not in NAMES and each is not None}
-    return {"replicas": replicas} | kept | given_quota(limits)
+    return kept | given_quota(limits)
 
 
 @command()
@@ -66,24 +62,22 @@ def _given(limits: dict[str, float | None], replicas: int) -> dict[str, Any]:
 @click.option("--partitions", type=Whole(1), help="How many partitions a new log has.")
 @_keeper_options
 @mesh_options(listens=True)
-def keep(  # noqa: PLR0913 - an option each
+def keep(
     name: str,
     topics: tuple[str, ...],
     partitions: int | None,
     path: str | None,
     mesh: Mesh,
     output: Output,
-    *,
-    replicas: int,
     **limits: float | None,
 ) -> None:
     """Run the keeper of a log until Ctrl-C; peers that do not answer are tried again, for ever.
 
     Without a limit everything is kept. What is appended with a receipt survives a power cut, if
-    there is a FILE; what is collected from topics, so far as it arrived. When another node was
-    promoted, this one follows, now and when it is started again.
+    there is a FILE; what is collected from topics, so far as it arrived. If another node is
+    promoted meanwhile, this one follows it, and leaves its FILE as it is.
     """
-    run(_keep, mesh, name, topics, (partitions, path), _given(limits, replicas), output)
+    run(_keep, mesh, name, topics, (partitions, path), _given(limits), output)
 
 
 async def _keep(
@@ -99,14 +93,9 @@ async def _keep(
         kept = await endpoint.attach_log(name, topics, partitions, **_place(path), **options)
         offer_log(endpoint, name, kept, options | {"topics": topics})
         await stay_joined(endpoint, mesh, nursery, output.announce)
-        if kept.is_keeper():
-            partition_count = await kept.partition_count()
-            text = f"keeping {on_a_line(name)} in {counted(partition_count, 'partition')}"
-            members = {"event": "keeping", "partitions": partition_count}
-        else:
-            text = f"following {on_a_line(name)}, as it was deposed"
-            members = {"event": "deposed"}
-        output.announce(text, log=name, **members)
+        count = await kept.partition_count()
+        text = f"keeping {on_a_line(name)} in {counted(count, 'partition')}"
+        output.announce(text, event="keeping", log=name, partitions=count)
         await trio.sleep_forever()
 
 
@@ -130,7 +119,7 @@ def replica(
     """Have a replica of a log whose group elects its leader, until Ctrl-C.
 
     It has a vote if --voters names this node (--name). A majority of the voters has every append
-    that was acknowledged. All entries are in memory, in a FILE or not.
+    that was acknowledged. Without a FILE all entries are in memory.
     """
     names = () if voters is None else split_voters(voters)
     run(_replica, mesh, name, names, (partitions, path), output)
@@ -164,16 +153,13 @@ def follow(
     path: str | None,
     mesh: Mesh,
     output: Output,
-    *,
-    replicas: int,
     **limits: float | None,
 ) -> None:
     """Have a copy of a log until Ctrl-C, and be promoted if it comes to that.
 
-    --topic, --replicas, --keep-… and --max-… are for the keeper that it becomes by "peermesh log
-    promote".
+    --topic, --keep-… and --max-… are for the keeper that it becomes by "peermesh log promote".
     """
-    run(_follow, mesh, name, path, _given(limits, replicas) | {"topics": topics}, output)
+    run(_follow, mesh, name, path, _given(limits) | {"topics": topics}, output)
 
 
 async def _follow(

@@ -10,14 +10,12 @@ from functools import partial
 import click
 
 from endpoint.replicas.logs.log_entries import LogEntry
-from peermesh import Log, ReplicaLog, Start, Value
+from peermesh import Log, Start, Value
 from peermesh.cli.arguments import RAW_OPTION, WRITING_TEXT_OPTION, read_lines, read_value
-from peermesh.cli.arriving import expect_log, join, join_log_group
-from peermesh.cli.command import command, group
+from peermesh.cli.arriving import expect_log, join
+from peermesh.cli.command import command
 from peermesh.cli.completion import LOG_NAME
 from peermesh.cli.exits import CommandFailed, ExitCode
-from peermesh.cli.log_keeping import follow, keep, promote, replica
-from peermesh.cli.log_members import members
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.messages import TIMEOUT_OPTION, check_raw
 from peermesh.cli.numbers import Whole
@@ -27,28 +25,12 @@ from peermesh.cli.trust import STDIN
 from peermesh.cli.values import format_value, on_a_line, to_json
 
 
-@group()
-def log() -> None:
-    """Keep a replicated log, append to it, and read it.
-
-    NAME is the log's. Its keeper has to be somewhere in the mesh, "peermesh log keep NAME", or a
-    group that keeps it, "peermesh log replica NAME". Keys and values are JSON if they can be read
-    as JSON, else text; --text makes them text in any case.
-    """
-
-
 @asynccontextmanager
-async def open_log(mesh: Mesh, name: str) -> AsyncIterator[Log | ReplicaLog]:
-    """Join the mesh, and reach the keeper of a log; of a group's log it is a replica for a while.
-
-    That has no vote, and all that was acknowledged before.
-    """
+async def open_log(mesh: Mesh, name: str) -> AsyncIterator[Log]:
+    """Join the mesh, and reach what leads a log: no copy of it is fetched."""
     async with mesh.endpoint() as endpoint:
         await join(endpoint, mesh)
         await expect_log(endpoint, mesh, name)
-        if name in endpoint.known_log_groups():
-            yield await join_log_group(endpoint, mesh, name)
-            return
         proxy = await endpoint.attach_log_proxy(name, patience=mesh.wait)
         await proxy.partition_count()
         yield proxy
@@ -273,10 +255,3 @@ async def _consumers(mesh: Mesh, name: str) -> dict[str, dict[str, object]]:
             consumer: {"lag": await opened.lag(consumer), "cursors": cursors}
             for consumer, cursors in sorted((await opened.consumers()).items())
         }
-
-
-for each in (
-    *(append, read, watch, offsets, consumers),
-    *(keep, follow, promote, replica, members),
-):
-    log.add_command(each)

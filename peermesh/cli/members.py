@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -102,6 +102,3 @@ def transfer(name: str, member: str, mesh: Mesh, output: Output) -> None:
 async def _change(mesh: Mesh, name: str, member: str, change: Change) -> None:
     async with open_replica(mesh, name) as store:
         await change(store, member, mesh.wait)
-
-
-COMMANDS: Final[tuple[Any, ...]] = (members, add, remove, transfer)

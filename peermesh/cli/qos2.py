@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import click
 import trio
@@ -24,6 +25,7 @@ from peermesh.brokers.qos2 import (
     open_shelf,
 )
 from peermesh.brokers.qos2.limits import CONSUMER_PORT, PUBLISHER_PORT
+from peermesh.brokers.qos2.shelf import Shelf
 from peermesh.cli.arriving import expect_store, join
 from peermesh.cli.command import Option, command, group
 from peermesh.cli.exits import CommandFailed, ExitCode
@@ -37,6 +39,8 @@ from peermesh.cli.trust import tls_option
 from peermesh.cli.values import on_a_line
 from wire.addresses import PORT_MAX
 
+Found = TypeVar("Found")
+
 FOLDER = Path("qos2-topics")
 _PACE = Pace()
 _PORT = click.IntRange(0, PORT_MAX)
@@ -44,7 +48,7 @@ _SECONDS = Seconds(is_open=True)
 _WORDS_MAX = 60
 """Characters of a payload that a list shows."""
 
-_name_option = click.option(
+name_option = click.option(
     "--name", default="qos2", show_default=True, metavar="NAME",
     help="Of the store and the logs; brokers of one mesh with one NAME are one broker.",
 )  # fmt: skip
@@ -83,7 +87,7 @@ _name_option = click.option(
 )
 @click.option("--memory", is_flag=True, help="Keep nothing on disk.")
 @click.option("--follow", is_flag=True, help="Serve the topics of another broker: see --peer.")
-@_name_option
+@name_option
 @click.option(
     "--acknowledge-seconds",
     default=_PACE.acknowledge_seconds,
@@ -195,7 +199,8 @@ def dlq() -> None:
 
 
 @asynccontextmanager
-async def _open_letters(mesh: Mesh, name: str) -> AsyncIterator[DeadLetters]:
+async def open_followed(mesh: Mesh, name: str) -> AsyncIterator[Shelf]:
+    """Reach the topics of a broker of the mesh; raises ``CommandFailed`` if there is none."""
     async with mesh.endpoint() as endpoint:
         await join(endpoint, mesh)
         await expect_store(endpoint, mesh, name)
@@ -205,7 +210,13 @@ async def _open_letters(mesh: Mesh, name: str) -> AsyncIterator[DeadLetters]:
                 raise CommandFailed(
                     f'{idle}: is there a broker "{name}" in this mesh?', ExitCode.TIMEOUT
                 )
-            yield DeadLetters(shelf)
+            yield shelf
+
+
+@asynccontextmanager
+async def _open_letters(mesh: Mesh, name: str) -> AsyncIterator[DeadLetters]:
+    async with open_followed(mesh, name) as shelf:
+        yield DeadLetters(shelf)
 
 
 def _members(letter: Letter) -> dict[str, object]:
@@ -230,7 +241,7 @@ def _as_text(letter: Letter) -> str:
 
 
 @command("list")
-@_name_option
+@name_option
 @mesh_options(listens=False)
 def list_letters(mesh: Mesh, name: str, output: Output) -> None:
     """List the dead letters, the oldest first."""
@@ -245,14 +256,14 @@ def list_letters(mesh: Mesh, name: str, output: Output) -> None:
 
 @command()
 @click.argument("number", type=Whole(1))
-@_name_option
+@name_option
 @mesh_options(listens=False)
 def show(number: int, mesh: Mesh, name: str, output: Output) -> None:
     """Write the payload of dead letter NUMBER, byte for byte (not to a terminal, if it is none)."""
 
     async def work() -> None:
         async with _open_letters(mesh, name) as letters:
-            letter = await _found(letters.get(number))
+            letter = await found(letters.get(number))
             if output.as_json:
                 output.tell(None, **_members(letter))
             else:
@@ -267,7 +278,7 @@ def show(number: int, mesh: Mesh, name: str, output: Output) -> None:
 @click.option(
     "--to-all", is_flag=True, help="For all consumers of the topic, not only where it failed."
 )
-@_name_option
+@name_option
 @mesh_options(listens=False)
 def replay(
     numbers: tuple[int, ...],
@@ -284,7 +295,7 @@ def replay(
     async def work() -> None:
         async with _open_letters(mesh, name) as letters:
             for number in await _chosen(letters, numbers, is_all=is_all):
-                letter = await _found(letters.replay(number, to_all=to_all))
+                letter = await found(letters.replay(number, to_all=to_all))
                 text = f"replayed {number} to {on_a_line(letter.topic)}"
                 output.tell(text, event="replayed", number=number, topic=letter.topic)
 
@@ -294,7 +305,7 @@ def replay(
 @command()
 @click.argument("numbers", type=Whole(1), nargs=-1)
 @click.option("--all", "is_all", is_flag=True, help="All that there are.")
-@_name_option
+@name_option
 @mesh_options(listens=False)
 def purge(numbers: tuple[int, ...], mesh: Mesh, name: str, output: Output, *, is_all: bool) -> None:
     """Remove dead letters NUMBERS."""
@@ -303,7 +314,7 @@ def purge(numbers: tuple[int, ...], mesh: Mesh, name: str, output: Output, *, is
     async def work() -> None:
         async with _open_letters(mesh, name) as letters:
             for number in await _chosen(letters, numbers, is_all=is_all):
-                await _found(letters.purge(number))
+                await found(letters.purge(number))
                 output.tell(f"purged {number}", event="purged", number=number)
 
     run(work)
@@ -318,7 +329,8 @@ async def _chosen(letters: DeadLetters, numbers: tuple[int, ...], *, is_all: boo
     return [letter.number for letter in await letters.list()] if is_all else numbers
 
 
-async def _found(wanted: Awaitable[Letter]) -> Letter:
+async def found(wanted: Awaitable[Found]) -> Found:
+    """Give what a broker gives; raises ``CommandFailed`` with what it refuses."""
     try:
         return await wanted
     except Refused as error:

@@ -9,13 +9,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from threading import Lock, Thread
-from typing import Any, BinaryIO, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, TypeVar
 
 import click
-import trio
 
 from peermesh.cli.output import say
 from wire.errors import MeshError
+
+if TYPE_CHECKING:
+    import trio
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -39,6 +41,8 @@ def run(function: Callable[..., Awaitable[Result]], *arguments: object) -> Resul
 
     A first signal ends it in order. A second one ends the process at once, whatever hangs.
     """
+    import trio  # which takes half of the time of a command that needs none
+
     with Signals() as signals:
         return trio.run(_run, signals, function, *arguments)
 
@@ -112,6 +116,8 @@ _ending: Final = Lock()
 async def _run(
     signals: Signals, function: Callable[..., Awaitable[Result]], *arguments: object
 ) -> Result:
+    import trio
+
     telling, results = trio.Event(), []
     try:
         async with trio.open_nursery() as outer:
@@ -135,12 +141,16 @@ async def _run(
 
 
 def _call_soon(token: trio.lowlevel.TrioToken, stop: Callable[[], object]) -> None:
+    import trio
+
     with suppress(trio.RunFinishedError):  # It has just ended by itself.
         token.run_sync_soon(stop)
 
 
 async def _tell_of_long_end(has_begun: trio.Event) -> None:
     """Say what to do when an orderly end takes its time."""
+    import trio
+
     await has_begun.wait()
     await trio.sleep(LONG_END_SECONDS)
     say("peermesh: still ending in order; Ctrl-C again ends it at once", err=True)
@@ -160,6 +170,8 @@ def _plain(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 async def read_stdin() -> AsyncIterator[bytes]:
     """Give the lines of stdin, with their ends; none if it was closed before we were started."""
+    import trio
+
     if sys.stdin is None:
         return  # Number 0 is another file by now.
     stdin = _open_stdin()

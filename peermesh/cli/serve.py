@@ -1,4 +1,4 @@
-"""``peermesh serve``: front ends of stores that speak other people's protocols."""
+"""``peermesh serve``: front ends in other protocols, for files in a store and for topics."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 import click
 import trio
 
-from handshake.private_files import read_secret
 from peermesh import Backend, ReplicaStore, StatusEvent, Store
 from peermesh.cli.addresses import Address, AddressType
-from peermesh.cli.arguments import INPUT_FILE
+from peermesh.cli.arguments import INPUT_FILE, read_token
 from peermesh.cli.arriving import stay_joined
 from peermesh.cli.command import Command, group
 from peermesh.cli.exits import CommandFailed, ExitCode
@@ -21,13 +20,17 @@ from peermesh.cli.output import Output
 from peermesh.cli.quotas import given_quota, quota_options
 from peermesh.cli.rights import port_roles_option
 from peermesh.cli.running import run
+from peermesh.cli.serving_topics import websocket
 from peermesh.cli.trust import tls_option
 from peermesh.cli.voters import refuse_replicas, split_voters
 
 
 @group()
 def serve() -> None:
-    """Serve a store to programs that do not know of the mesh."""
+    """Serve a store, or topics, to programs that do not know of the mesh."""
+
+
+serve.add_command(websocket)
 
 
 @serve.command(cls=Command)
@@ -96,7 +99,7 @@ def webhdfs(  # noqa: PLR0913 - one for each option
     quota = given_quota(limits)
     if voters is not None and quota:
         raise click.UsageError("the quota of a group is its own, and not that of --max-...")
-    token = None if token_file is None else _read_token(token_file)
+    token = None if token_file is None else read_token(token_file)
     access = {
         "token": token,
         "credentials": mesh.trust.credentials_at(address[0], tls=tls),
@@ -108,11 +111,6 @@ def webhdfs(  # noqa: PLR0913 - one for each option
     server = _Server(mesh, address, access, output)
     names_of_voters = () if voters is None else split_voters(voters)
     run(server.live, name, quota, names_of_voters, clone)
-
-
-def _read_token(path: Path) -> str:
-    """Read a token, of which no error repeats anything; raises ``CredentialsError``."""
-    return read_secret(path, "token").decode("ascii", "replace").strip()
 
 
 class _Server:

@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from endpoint.replicas.stores.verifying import Verification
-from peermesh import EndpointId, Entry, Value
 from peermesh.cli.arguments import RAW_OPTION, TEXT_OPTION, read_value
 from peermesh.cli.arriving import join_as_copy, open_proxy
 from peermesh.cli.asking import ask_for_promotion, promotion_options
-from peermesh.cli.command import command, group
+from peermesh.cli.command import command
 from peermesh.cli.completion import STORE_NAME
-from peermesh.cli.dumping import dump, load
 from peermesh.cli.exits import CommandFailed
-from peermesh.cli.following import entry_members, events, scan, watch
-from peermesh.cli.keys import new_key, rekey
-from peermesh.cli.locking import lock
-from peermesh.cli.members import COMMANDS as _GROUPING
+from peermesh.cli.following import entry_members
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.messages import check_raw
-from peermesh.cli.mutating import cas, delete, erase, increment, put
 from peermesh.cli.output import Output, write_raw
 from peermesh.cli.running import run
 from peermesh.cli.values import format_value, on_a_line, to_json
-from stores.digests import ReplicaDigest
 
-
-@group()
-def store() -> None:
-    """Look into a replicated store, and change it.
-
-    NAME is the store's. Its master has to be somewhere in the mesh: "peermesh node --master NAME",
-    or a majority of its replicas: "peermesh node --replica NAME --voters a,b,c".
-    Keys and values are JSON if they can be read as JSON, else text; --text makes them text in any
-    case, and "-" reads stdin.
-    """
+if TYPE_CHECKING:
+    from endpoint.replicas.stores.verifying import Verification
+    from peermesh import EndpointId, Entry, Value
+    from stores.digests import ReplicaDigest
 
 
 @command()
@@ -130,11 +118,3 @@ def promote(name: str, node: str | None, mesh: Mesh, output: Output, *, force: b
     """
     done = run(ask_for_promotion, mesh, name, node, force)
     output.tell(done.text, store=name, node=str(done.node), message=done.text)
-
-
-_READING = (get, keys, scan, events, watch)
-_WRITING = (put, delete, erase, increment, cas, lock)
-_KEEPING = (verify, promote, dump, load, new_key, rekey)
-
-for each in (*_READING, *_WRITING, *_KEEPING, *_GROUPING):
-    store.add_command(each)

@@ -17,6 +17,11 @@ def install() -> None:
     sys.unraisablehook = _tell_unraisable
 
 
+def tell(error: BaseException) -> None:
+    """Write the traceback of an error that a program of the user's has raised."""
+    _tell(type(error), error, error.__traceback__)
+
+
 def _tell(
     kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
 ) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-import re
 from collections.abc import Callable, Mapping, Set as AbstractSet
 from datetime import datetime, timedelta
 from ipaddress import (
@@ -24,9 +23,8 @@ from ipaddress import (
 from typing import Any, Final
 
 from wire.escaping import escape, is_plain
-from wire.plain import SECOND_NS, UNITS_NS, write_scalar
+from wire.plain import write_scalar
 from wire.scalars import (
-    EPOCH,
     INTEGER_MAX,
     INTEGER_MIN,
     Count,
@@ -36,15 +34,11 @@ from wire.scalars import (
     Timestamp,
     Value,
 )
+from wire.times import read_timespan, read_timestamp
 from wire.values import Set, Table
 
 TYPE: Final = "@data-type"
 DATA: Final = "data"
-
-_TIMESTAMP: Final = re.compile(
-    r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?", re.ASCII
-)
-_TIMESPAN: Final = re.compile(r"(-?\d+)(ns|us|ms|s|min|h|d)", re.ASCII)
 
 
 class NoValue(ValueError):
@@ -141,25 +135,6 @@ def _scalar_to_json(value: Any) -> dict[str, object]:  # noqa: ANN401 - looked u
     return _typed(kind, write_scalar(value))
 
 
-def _read_timestamp(text: Any) -> Value:  # noqa: ANN401 - any JSON value
-    found = _TIMESTAMP.fullmatch(text)
-    if found is None:
-        raise NoValue(f"{text!r} is no timestamp: write 2026-01-31T23:59:59.5Z")
-    # Without a zone it is UTC, as in Broker.
-    whole = datetime.fromisoformat(found[1] + (found[3] or "Z"))
-    fraction = int((found[2] or "").ljust(9, "0"))
-    # The whole second may be before the first instant there is, which the fraction is behind.
-    seconds = (whole - EPOCH) // timedelta(seconds=1)
-    return Timestamp.of(seconds * SECOND_NS + fraction)
-
-
-def _read_timespan(text: Any) -> Value:  # noqa: ANN401 - any JSON value
-    found = _TIMESPAN.fullmatch(text)
-    if found is None:
-        raise NoValue(f"{text!r} is no timespan: write 1500ms; units are {', '.join(UNITS_NS)}")
-    return Timespan.of(int(found[1]) * UNITS_NS[found[2]])
-
-
 def _read_table(entries: Any) -> Value:  # noqa: ANN401 - any JSON value
     pairs: list[tuple[Value, Value]]
     pairs = [(from_json(entry["key"]), from_json(entry["value"])) for entry in entries]
@@ -212,8 +187,8 @@ _READERS: Final[dict[str, Callable[[Any], Value]]] = {
     "enum-value": Enum,
     "address": _of_text(ip_address),
     "subnet": _of_text(ip_network),
-    "timestamp": _read_timestamp,
-    "timespan": _read_timespan,
+    "timestamp": read_timestamp,
+    "timespan": read_timespan,
     "vector": lambda data: tuple(from_json(each) for each in data),
     "set": lambda data: Set(from_json(each) for each in data),
     "table": _read_table,

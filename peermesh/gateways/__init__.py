@@ -1,8 +1,8 @@
-"""Front ends that speak other people's protocols, over HTTP (extra ``http``)."""
+"""Front ends in other protocols: WebHDFS (extra ``http``), Broker's WebSocket (``websocket``)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
@@ -10,17 +10,35 @@ from peermesh.names import importer
 from wire.public import public
 
 if TYPE_CHECKING:
+    from endpoint.endpoint import Endpoint
     from handshake.accounts import AccountsSource
     from handshake.credentials import Credentials
     from handshake.keyfiles import RolesSource
     from peermesh.gateways.webhdfs.service import FileStore
     from peermesh.gateways.webhdfs.serving import GatewayStatistics, WebHDFSGateway
+    from peermesh.gateways.websocket.server import WebSocketGateway, WebSocketStatistics
 
-__all__ = ["GatewayStatistics", "WebHDFSGateway", "serve_webhdfs"]
+__all__ = [
+    "GatewayStatistics",
+    "WebHDFSGateway",
+    "WebSocketGateway",
+    "WebSocketStatistics",
+    "serve_webhdfs",
+    "serve_websocket",
+]
 
-_SERVING = "peermesh.gateways.webhdfs.serving"
+_WEBHDFS = "peermesh.gateways.webhdfs.serving"
+_WEBSOCKET = "peermesh.gateways.websocket.server"
 
-__getattr__ = importer(__name__, {"GatewayStatistics": _SERVING, "WebHDFSGateway": _SERVING})
+__getattr__ = importer(
+    __name__,
+    {
+        "GatewayStatistics": _WEBHDFS,
+        "WebHDFSGateway": _WEBHDFS,
+        "WebSocketGateway": _WEBSOCKET,
+        "WebSocketStatistics": _WEBSOCKET,
+    },
+)
 
 
 @public
@@ -60,4 +78,42 @@ def serve_webhdfs(  # noqa: PLR0913 - keywords, one for each thing to say
         roles=roles,
         accounts=accounts,
         names=names,
+    )
+
+
+@public
+def serve_websocket(  # noqa: PLR0913 - keywords, one for each thing to say
+    endpoint: Endpoint,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str | None = None,
+    credentials: Credentials | None = None,
+    allow_plain: bool = False,
+    roles: RolesSource | None = None,
+    accounts: AccountsSource | None = None,
+    origins: Iterable[str] = (),
+) -> AbstractAsyncContextManager[WebSocketGateway]:
+    """Serve the topics of a mesh to clients of Broker's JSON protocol, at ``{gateway.url}``.
+
+    Clients publish and subscribe as light peers of ``endpoint``, and hear each other, too. With
+    ``credentials`` it is ``wss://``, and clients need a certificate of the same authority. Beyond
+    loopback it needs those, or ``allow_plain`` and a ``token``, which clients send as a bearer
+    token, or ``accounts``: a file of tokens and users. ``roles`` say what each of them may do, else
+    those of the endpoint. A browser may ask for pages of ``origins`` alone. Raises
+    ``InsecureAddress``, ``CredentialsError`` for a token that is too short, ``AddressInUse``, and
+    ``ModuleNotFoundError`` without the extra ``websocket``.
+    """
+    from peermesh.gateways.websocket.server import open_gateway  # it needs the extra websocket
+
+    return open_gateway(
+        endpoint,
+        host=host,
+        port=port,
+        token=token,
+        credentials=credentials,
+        allow_plain=allow_plain,
+        roles=roles,
+        accounts=accounts,
+        origins=origins,
     )

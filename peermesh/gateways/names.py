@@ -36,6 +36,19 @@ class Names:
             return True
         return any(_covers(_plain(each), name) for each in certified)
 
+    def are_origin(
+        self, origin: str, scheme: str, port: int, certified: Iterable[str] = ()
+    ) -> bool:
+        """Tell whether an ``Origin`` is the gateway itself, by one of these names.
+
+        Clients that are no browsers say so; a page cannot, as long as the gateway sends none.
+        """
+        start, _, host = origin.lower().partition("://")
+        digits = host.rpartition("]")[2].rpartition(":")[2]
+        usual = {"http": 80, "https": 443}[scheme]
+        is_port = digits == str(port) if ":" in host.rpartition("]")[2] else port == usual
+        return start == scheme and is_port and self.know(host, certified)
+
 
 def is_own_origin(origin: str | None, scheme: str, host: str) -> bool:
     """Tell whether a request is of no page, or of one that this very gateway has sent."""

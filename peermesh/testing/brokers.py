@@ -11,7 +11,7 @@ from peermesh.brokers.edge import blocking as edge_blocking
 from peermesh.brokers.edge.host import Host, open_edge_broker
 from peermesh.brokers.qos2 import blocking as qos2_blocking
 from peermesh.brokers.qos2.broker import Ports, QoS2Broker, open_broker
-from peermesh.brokers.qos2.shelf import Place
+from peermesh.brokers.qos2.place import Place
 from peermesh.testing import leaks
 
 FREE_PORTS = Ports(publishers=0, consumers=0)

@@ -58,3 +58,5 @@ class Books:
 
     checkpoint: Checkpoint
     parts: Sequence[Part]
+    starts: tuple[int, ...]
+    """Of each partition, where the runs begin that are to stay in the file."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from stores.disk.lazy_rows import Checkpoint
-from stores.group.effects import Persist
+from stores.disk.founding import Founding
+from stores.disk.lazy_rows import Books
+from stores.group.effects import Persist, StageParts
 from stores.group.entries import Entry
-from stores.log.parts import Part
+from stores.log.kept_runs import KeptRun, RunPlace
 
 if TYPE_CHECKING:
     from stores.disk.log_replica import LoadedLogReplica
@@ -20,8 +21,11 @@ class LogReplicaRows(Protocol):
     Every method may block, and may raise ``BackendFailure``: then it is of no more use.
     """
 
-    def load(self) -> LoadedLogReplica:
+    def load(self, founding: Founding) -> LoadedLogReplica:
         """Open or create the file, and give all that it has."""
+
+    def set_aside(self) -> str | None:
+        """Give a file of an earlier release another name, and say which, if there is one."""
 
     def join(self, group: bytes, entries: Sequence[Entry] = ()) -> None:
         """Note of which group the journal is, once for ever, and with it the founder's entries."""
@@ -32,8 +36,17 @@ class LogReplicaRows(Protocol):
         Entries that are dropped are put aside, if none of them is of a term after ``forced_after``.
         """
 
-    def checkpoint(self, point: Checkpoint, parts: Sequence[Part]) -> None:
+    def stage(self, write: StageParts) -> None:
+        """Put runs of a snapshot aside, until it comes; those of another one go."""
+
+    def checkpoint(self, books: Books) -> None:
         """Make durable what is small of a state: ``LogMachine.beside_runs`` gives the parts."""
+
+    def read(self, places: Sequence[RunPlace]) -> list[KeptRun]:
+        """Give those of some runs that are still there, up to a damaged one, if that is not first.
+
+        Another thread may commit meanwhile.
+        """
 
     def close(self) -> None:
         """Let go of the file."""

@@ -8,6 +8,7 @@ no entries, and a snapshot brings those alone that the file lacks.
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -16,22 +17,27 @@ from os import PathLike
 from typing import Final, Unpack
 
 from stores.disk import marks
+from stores.disk.founding import Founding
 from stores.disk.journal_entries import runs_of
 from stores.disk.journal_rows import JOURNAL_SCHEMA, JournalRows
-from stores.disk.lazy_rows import Checkpoint
+from stores.disk.lazy_rows import Books
+from stores.disk.log_founding import EarlierLog
+from stores.disk.log_rows import RUNS_SCHEMA, run_id
+from stores.disk.log_upgrade import upgrade
 from stores.disk.machine_meta import META_SCHEMA, Meta, read_meta, write_meta
 from stores.disk.placed_runs import PLACED_RUNS_SCHEMA, PlacedRuns, ReferringBodies
-from stores.disk.replica import LOST, REMEDY, VERSION
+from stores.disk.replica import LOST, REMEDY, VERSION, Resealing
 from stores.disk.rows import PLAIN, Codec, Head, RecordTable, RowDamaged
 from stores.disk.sqlite import FileOptions, Format, SQLiteFile, free_name
 from stores.group.clock import NO_TIMES
-from stores.group.effects import Persist, Snapshot
+from stores.group.effects import Persist, Snapshot, StageParts
 from stores.group.entries import ActionEntry, Entry
-from stores.group.positions import Position
+from stores.group.positions import MemberId, Position
 from stores.log.bodies import Performed
 from stores.log.codec import LogCodec
-from stores.log.kept_runs import KeptRun, KeptRuns
-from stores.log.parts import HeadPart, Part, RunsPart, thaw
+from stores.log.kept_runs import KeptRun, KeptRuns, RunPlace
+from stores.log.limits import PARTITIONS_MAX
+from stores.log.parts import HeadPart, Part, PlacedPart, RunsPart, thaw
 from wire.errors import DecodeError
 
 _BODIES: Final = ReferringBodies()
@@ -74,22 +80,26 @@ class SQLiteLogReplica:
         self._head = Head(codec, {"books": self._books})
         tables = (self._books.schema, PLACED_RUNS_SCHEMA, JOURNAL_SCHEMA, META_SCHEMA)
         schema = ";".join([codec.schema, *tables])
+        self._earlier_schema = ";".join([codec.schema, RUNS_SCHEMA, self._books.schema])
         mark = marks.SEALED_LOG if codec.is_sealed else marks.LOG
-        self.file = SQLiteFile(
-            path, Format("log", "replica", mark, VERSION, schema, REMEDY), **options
-        )
+        layout = Format("log", "replica", mark, VERSION, schema, REMEDY, frozenset({1, 2}))
+        self.file = SQLiteFile(path, layout, **options)
+        self._disk = threading.Lock()
+        """Held by the thread that uses the connection: one commits while others read."""
         self._journal = JournalRows(codec)
         self._runs = PlacedRuns(codec)
         self._meta = Meta()
         self._written: dict[bytes, bytes] = {}
         """By name of a record in the books: a hash of what it holds."""
 
-    def load(self) -> LoadedLogReplica:
-        """Open or create the file.
+    def load(self, founding: Founding) -> LoadedLogReplica:
+        """Open or create the file; one of an earlier format becomes a group of one.
 
-        Raises ``BackendFailure`` if it is no log of a replica, in use, or damaged.
+        Raises ``BackendFailure`` if it is no log, in use, or damaged.
         """
-        with self.file.loading() as connection:
+        with self._disk, self.file.loading() as connection:
+            if self.file.version == 1:
+                upgrade(connection, self._codec, self._earlier_schema)
             if self.file.is_new:
                 self._head.create(connection)
             self._head.load(connection)
@@ -99,12 +109,27 @@ class SQLiteLogReplica:
                 write_meta(connection, self._codec, Meta())
             records = dict(self._books.load(connection))
             self._head.check()
+            if self.file.version < VERSION:
+                self._found(connection, records, founding)
+                records = dict(self._books.load(connection))
             self._written = {name: _hash(body) for name, body in records.items()}
             self._take_meta(read_meta(connection, self._codec))
+            self._runs.forget_arrivals(connection)
+            if self.file.is_integrity_checked:
+                self._runs.check_all(connection)
             entries = self._load_journal(connection)
-            parts = self._load_parts(connection, [records[name] for name in sorted(records)])
+            parts = self._load_parts(
+                connection, entries, [records[name] for name in sorted(records)]
+            )
             self._head.save(connection)
         return LoadedLogReplica(self._meta, entries, parts, self.file.exposed)
+
+    def set_aside(self) -> str | None:
+        """Give a file of an earlier release another name, and say which, if there is one.
+
+        For a replica that takes all from its group: an upgrade would make a group of its own of it.
+        """
+        return self.file.set_aside()
 
     def join(self, group: bytes, entries: Sequence[Entry] = ()) -> None:
         """Note of which group the journal is, once for ever, and with it the founder's entries."""
@@ -135,22 +160,85 @@ class SQLiteLogReplica:
             self._append(connection, write.keep, write.entries)
             journal.forget(connection)
 
-    def checkpoint(self, point: Checkpoint, parts: Sequence[Part]) -> None:
+    def stage(self, write: StageParts) -> None:
+        """Put runs of a snapshot aside, until it comes; those of another one go."""
+        with self._committing() as connection:
+            if write.is_first:
+                self._runs.await_arrivals(connection)
+            for part in write.parts:
+                assert isinstance(part, RunsPart), part
+                self._runs.arrive(connection, part.runs)
+
+    def checkpoint(self, books: Books) -> None:
         """Make durable what is small of a state: ``LogMachine.beside_runs`` gives the parts."""
+        point = books.checkpoint
         assert self._meta.applied <= point.applied <= self._journal.end, "parts follow the journal"
         assert self._meta.floor <= point.floor <= point.applied, (self._meta.floor, point)
         with self._committing() as connection:
             at, group = point.applied, self._meta.group
             meta = Meta(group, point.floor, point.voters, at, point.times, at.index)
             self._write_meta(connection, meta)
-            self._write_parts(connection, parts)
+            self._write_parts(connection, books.parts, books.starts)
             self._journal.forget(connection)
+
+    def read(self, places: Sequence[RunPlace]) -> list[KeptRun]:
+        """Give those of some runs that are still there, checked or unsealed, up to a damaged one.
+
+        Raises ``BackendFailure`` if that is the first.
+        """
+        with self._disk, self.file.failures_explained(), self.file.damage_explained():
+            return self._runs.read(self.file.connection, places)
+
+    def resealing(self) -> list[Resealing]:
+        """Give what closes all rows anew, some behind a number."""
+        return [self._books.reseal, self._runs.reseal, self._journal.reseal, self._reseal_single]
+
+    def copy_from(
+        self, other: SQLiteLogReplica, loaded: LoadedLogReplica, count: int
+    ) -> Iterator[int]:
+        """Take in all that another file has, in commits of so many runs, and give their sizes.
+
+        Both were loaded, this one as a new one. It is a copy when the last commit is done, not
+        before.
+        """
+        source, last = other.file.connection, -1
+        self._runs.group = other._runs.group
+        while found := other._runs.some(source, last, count):
+            with self._committing() as connection:
+                self._runs.add(connection, found)
+            last = run_id(found[-1].partition, found[-1].first_offset)
+            yield len(found)
+        with self._committing() as connection:
+            self._head.facts.update(other._head.facts)
+            self._books.put(connection, list(other._books.load(source)))
+            self._write_meta(connection, loaded.meta)
+            first = loaded.meta.floor.index + 1
+            self._journal.append(connection, runs_of(first, loaded.entries, _BODIES))
+        yield len(loaded.entries)
 
     def close(self) -> None:
         """Close the file, which moves the log into it and takes the lock off."""
-        self.file.close()
+        with self._disk:
+            self.file.close()
 
     # -- steps: reading --------------------------------------------------------------------------
+
+    def _found(
+        self, connection: sqlite3.Connection, records: dict[bytes, bytes], founding: Founding
+    ) -> None:
+        """Found a group of one on the log of an earlier format."""
+        earlier = EarlierLog(self.file.path, records, self._head.facts, founding)
+        for statement in (JOURNAL_SCHEMA, META_SCHEMA):
+            connection.execute(statement)
+        self._runs.group = founding.group
+        earlier.move_runs(connection, self._codec, self._runs)
+        at, voters = earlier.position, (founding.member,)
+        self._write_meta(connection, Meta(founding.group, at, voters, at, earlier.times, at.index))
+        self._books.clear(connection)
+        starts = [span.start for span in earlier.spans]
+        self._write_parts(connection, earlier.parts() if earlier.spans else [], starts)
+        name = self._head.facts.get("name")
+        self._head.facts = {} if name is None else {"name": name}
 
     def _load_journal(self, connection: sqlite3.Connection) -> list[Entry]:
         entries: list[Entry] = []
@@ -160,23 +248,29 @@ class SQLiteLogReplica:
         applied, end = self._meta.applied, self._journal.end
         if applied.index > end.index:
             raise RowDamaged(f"table journal: entries after {end.index} are missing")
-        later = entries[applied.index - self._meta.floor.index :]
-        if _count_runs(later) != self._runs.count_above(connection, applied.index):
-            raise RowDamaged("table runs: some are of no entry")
         return entries
 
-    def _load_parts(self, connection: sqlite3.Connection, bodies: list[bytes]) -> list[Part]:
+    def _load_parts(
+        self, connection: sqlite3.Connection, entries: list[Entry], bodies: list[bytes]
+    ) -> list[Part]:
+        head, *others = map(_CODEC.decode_part, bodies) if bodies else [HeadPart()]
+        applied = self._meta.applied
+        if not isinstance(head, HeadPart) or head.position > applied:
+            raise RowDamaged("table books: it is of another state")
+        kept, ends, later = KeptRuns(PARTITIONS_MAX), dict[int, int](), 0
+        for run in self._runs.places(connection):
+            if run.position.index > applied.index:
+                later += 1
+            elif _is_in(run, head):
+                if run.first_offset != ends.setdefault(run.partition, run.first_offset):
+                    raise RowDamaged(f"table runs: before {run.first_offset} some are missing")
+                ends[run.partition] = run.end
+                kept.append(run)
+        if _count_runs(entries[applied.index - self._meta.floor.index :]) != later:
+            raise RowDamaged("table runs: some are of no entry")
         if not bodies:
             return []
-        head, *others = map(_CODEC.decode_part, bodies)
-        if not isinstance(head, HeadPart) or head.position > self._meta.applied:
-            raise RowDamaged("table books: it is of another state")
-        runs = [
-            run
-            for run in self._runs.up_to(connection, self._meta.applied.index)
-            if _is_in(run, head)
-        ]
-        parts: list[Part] = [replace(head, after=0), RunsPart(tuple(runs)), *others]
+        parts: list[Part] = [replace(head, after=0), PlacedPart(kept.above(0)), *others]
         try:
             thaw(parts, KeptRuns())
         except DecodeError as error:
@@ -189,11 +283,19 @@ class SQLiteLogReplica:
         position = Position(entry.term, index)
         return ActionEntry(entry.term, self._runs.filled(connection, position, entry.body))
 
+    def _reseal_single(self, connection: sqlite3.Connection, after: int, count: int) -> int | None:
+        """Close what is no table of many: the head, and the word of which state the rows are."""
+        if after >= 0:
+            return None
+        self._head.save(connection)
+        write_meta(connection, self._codec, self._meta)
+        return 0
+
     # -- steps: writing --------------------------------------------------------------------------
 
     @contextmanager
     def _committing(self) -> Iterator[sqlite3.Connection]:
-        with self.file.committing() as connection, self.file.damage_explained():
+        with self._disk, self.file.committing() as connection, self.file.damage_explained():
             self._codec.begin(connection)
             yield connection
             self._head.save(connection)
@@ -209,28 +311,33 @@ class SQLiteLogReplica:
         at = snapshot.position
         self._journal.clear(connection)
         self._runs.cut(connection, snapshot.after)
-        beside: list[Part] = []
+        beside, arrived = list[Part](), 0
         for part in snapshot.parts:
             if isinstance(part, RunsPart):
                 self._runs.add(connection, part.runs)
+            elif isinstance(part, PlacedPart):
+                arrived += len(part.runs)
             else:
                 assert isinstance(part, Part), part
                 beside.append(part)
+        if arrived:
+            self._runs.admit(connection, arrived)
         group, times = self._meta.group, snapshot.times
         self._write_meta(connection, Meta(group, at, snapshot.voters, at, times, at.index))
-        self._write_parts(connection, beside)
-
-    def _write_parts(self, connection: sqlite3.Connection, parts: Sequence[Part]) -> None:
-        """Write those that changed, and let go the runs that are before the partitions' starts."""
-        head = parts[0]
+        head = beside[0]
         assert isinstance(head, HeadPart), head
+        self._write_parts(connection, beside, tuple(span.start for span in head.spans))
+
+    def _write_parts(
+        self, connection: sqlite3.Connection, parts: Sequence[Part], starts: Sequence[int]
+    ) -> None:
+        """Write those that changed, and let go the runs that are before the partitions' starts."""
         records = {b"%08d" % at: _CODEC.encode_part(part) for at, part in enumerate(parts)}
         hashes = {name: _hash(body) for name, body in records.items()}
         changed = [name for name in records if self._written.get(name) != hashes[name]]
         self._books.put(connection, [(name, records[name]) for name in changed])
         self._books.remove(connection, [name for name in self._written if name not in records])
         self._written = hashes
-        starts = [span.start for span in head.spans]
         self._runs.forget(connection, starts, self._meta.floor.index)
 
     def _write_meta(self, connection: sqlite3.Connection, meta: Meta) -> None:
@@ -250,7 +357,7 @@ class SQLiteLogReplica:
         # There may be one of the same term, or of an attempt that was cut off.
         path = free_name(f"{self.file.path}{LOST}{journal.end.term}")
         entries: list[Entry] = []
-        with self.file.failures_explained(), self.file.damage_explained():
+        with self._disk, self.file.failures_explained(), self.file.damage_explained():
             connection = self.file.connection
             for run in journal.above(connection, keep):
                 for index, entry in enumerate(run.entries(_BODIES), run.first):
@@ -258,7 +365,7 @@ class SQLiteLogReplica:
         at = journal.position(keep)
         snapshot = Snapshot(at, self._meta.voters, NO_TIMES, (HeadPart(position=at),))
         with closing(SQLiteLogReplica(path, self._codec.beside(path), self._name)) as lost:
-            lost.load()
+            lost.load(Founding(group, MemberId("", 0), 0))
             lost.join(group)
             lost.persist(Persist(0, snapshot, keep, tuple(entries)))
 
@@ -267,7 +374,7 @@ def _hash(body: bytes) -> bytes:
     return blake2b(body, digest_size=16).digest()
 
 
-def _is_in(run: KeptRun, head: HeadPart) -> bool:
+def _is_in(run: RunPlace, head: HeadPart) -> bool:
     """Tell whether a run has entries that are not let go; one of no partition is for a check."""
     return run.partition >= len(head.spans) or run.end > head.spans[run.partition].start
 

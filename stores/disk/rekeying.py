@@ -3,14 +3,14 @@
 A file that is encrypted is done in place. Whatever interrupts that leaves a file of which some
 records are under the old key and some under the new one: it opens with both, and to do it again
 goes on where it ended. A plain file is copied into an encrypted one, which takes its place in one
-step when it is complete; interrupted before that, it is what it was. A store's ballot goes along.
+step when it is complete; interrupted before that, it is what it was. The ballot goes along.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -18,11 +18,11 @@ from typing import Final
 from stores.disk import marks
 from stores.disk.ballot import SUFFIX as BALLOT, BallotFile
 from stores.disk.founding import Founding
-from stores.disk.log import SQLiteLogBackend
+from stores.disk.log_replica import SQLiteLogReplica
 from stores.disk.medium import PrivateMedium
-from stores.disk.replica import VERSION, Resealing, SQLiteReplica
+from stores.disk.replica import VERSION, SQLiteReplica
 from stores.disk.seals import Vault
-from stores.disk.sqlite import SQLiteFile, sync_path
+from stores.disk.sqlite import sync_path
 from stores.group.positions import MemberId
 from stores.sealing import StorageKeys
 from stores.table.codec import TableCodec
@@ -46,32 +46,34 @@ def rekey(path: str, keys: StorageKeys, count: int = COMMIT_COUNT) -> Iterator[i
     """
     vault = Vault(path, keys)
     mark, version = _mark(path)
-    if mark in (marks.STORE, marks.SEALED_STORE) and version < VERSION:
+    is_known = mark in (marks.STORE, marks.SEALED_STORE, marks.LOG, marks.SEALED_LOG)
+    if is_known and version < VERSION:
         raise BackendFailure(
-            f"{path} is of an earlier release: have its master open it once, and do this then"
+            f"{path} is of an earlier release: have its owner open it once, and do this then"
         )
     match mark:
         case marks.SEALED_STORE:
             with closing(SQLiteReplica(path, TableCodec(), vault)) as store:
                 store.load(_NOTHING)
-                _seal_ballot(path, keys, is_sealed=True)
-                yield from _in_place(store.file, vault, store.resealing(), count)
+                yield from _in_place(store, vault, keys, count)
         case marks.SEALED_LOG:
-            with closing(SQLiteLogBackend(path, vault)) as log:
-                log.load_follower()
-                yield from _in_place(log.file, vault, log.resealing(), count)
+            with closing(SQLiteLogReplica(path, vault)) as log:
+                log.load(_NOTHING)
+                yield from _in_place(log, vault, keys, count)
         case marks.STORE:
-            yield from _encrypt(path, _copy_store(path, keys, count))
+            yield from _encrypt(path, keys, _copy_store(path, keys, count))
         case marks.LOG:
-            yield from _encrypt(path, _copy_log(path, keys, count))
+            yield from _encrypt(path, keys, _copy_log(path, keys, count))
         case other:
             raise BackendFailure(marks.explain_mark(path, other, marks.STORE))
 
 
 def _in_place(
-    file: SQLiteFile, vault: Vault, tables: Iterable[Resealing], count: int
+    replica: SQLiteReplica | SQLiteLogReplica, vault: Vault, keys: StorageKeys, count: int
 ) -> Iterator[int]:
-    for reseal in tables:
+    file = replica.file
+    _seal_ballot(file.path, keys, is_sealed=True)
+    for reseal in replica.resealing():
         last: int | None = -1
         while last is not None:
             with file.committing() as connection:
@@ -97,10 +99,12 @@ def _mark(path: str) -> tuple[int, int]:
         raise BackendFailure(f"{path} cannot be read: {error}; is a master running?") from error
 
 
-def _encrypt(path: str, copying: Iterator[int]) -> Iterator[int]:
+def _encrypt(path: str, keys: StorageKeys, copying: Iterator[int]) -> Iterator[int]:
     for end in (SUFFIX, f"{SUFFIX}-wal", f"{SUFFIX}-shm"):  # of a copy that was interrupted
         Path(f"{path}{end}").unlink(missing_ok=True)
     yield from copying
+    # Ahead of the file: a ballot that is plain beside a sealed file is never believed.
+    _seal_ballot(path, keys, is_sealed=False)
     os.replace(f"{path}{SUFFIX}", path)
     sync_path(str(Path(path).absolute().parent))
 
@@ -114,12 +118,10 @@ def _copy_store(path: str, keys: StorageKeys, count: int) -> Iterator[int]:
         loaded = plain.load(_NOTHING)
         sealed.load(_NOTHING)
         yield from sealed.copy_from(loaded, count)
-    # Ahead of the file: a ballot that is plain beside a sealed file is never believed.
-    _seal_ballot(path, keys, is_sealed=False)
 
 
 def _seal_ballot(path: str, keys: StorageKeys, *, is_sealed: bool) -> None:
-    """Put a store's ballot under the first key, if there is one.
+    """Put the ballot beside a file under the first key, if there is one.
 
     Beside a plain file it is plain, or sealed since an attempt that was interrupted.
     """
@@ -138,10 +140,11 @@ def _seal_ballot(path: str, keys: StorageKeys, *, is_sealed: bool) -> None:
 
 
 def _copy_log(path: str, keys: StorageKeys, count: int) -> Iterator[int]:
+    copy = path + SUFFIX
     with (
-        closing(SQLiteLogBackend(path, upgrade=True)) as plain,  # no plain copy stays behind
-        closing(SQLiteLogBackend(path + SUFFIX, Vault(path + SUFFIX, keys))) as sealed,
+        closing(SQLiteLogReplica(path)) as plain,
+        closing(SQLiteLogReplica(copy, Vault(copy, keys))) as sealed,
     ):
-        plain.load_follower()
-        sealed.load_follower()
-        yield from sealed.copy_from(plain, count)
+        loaded = plain.load(_NOTHING)
+        sealed.load(_NOTHING)
+        yield from sealed.copy_from(plain, loaded, count)

@@ -73,6 +73,20 @@ class Persist:
     entries: tuple[Entry, ...]
 
 
+@dataclass(slots=True)
+class StageParts:
+    """Write parts of a snapshot beside the state that is there; call ``parts_staged(token)``.
+
+    They are of no account until a ``Persist`` comes with the snapshot, which has something else in
+    their places: see ``Machine.prepare``.
+    """
+
+    token: int
+    is_first: bool
+    """True if they begin a snapshot: what was staged of another one goes."""
+    parts: tuple[object, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class SavePromises:
     """Write and sync the ballot, then call ``promises_saved(token)``. One at a time."""
@@ -174,6 +188,7 @@ Word = Send | Broadcast | Replied | Failed | Readable
 Effect = (
     Word
     | Persist
+    | StageParts
     | SavePromises
     | WriteMark
     | SyncMarks

@@ -71,7 +71,7 @@ class Feeding:
     @property
     def wanted_index(self) -> int:
         """The last entry that no follower in session may ask for."""
-        ends = [sending.snapshot.position.index for sending in self._sendings()]
+        ends = [sending.snapshot.position.index for sending in self.sendings()]
         return min([self._producer.sequence - self._producer.unacknowledged, *ends])
 
     def take(self) -> list[Effect]:
@@ -160,14 +160,21 @@ class Feeding:
                 commit = self._state.commit
                 self._send_all(sender, follower.catch_up(self._journal, commit, self._term, done))
 
-    # -- steps -----------------------------------------------------------------------------------
-
-    def _sendings(self) -> list[SnapshotSending]:
+    def sendings(self) -> list[SnapshotSending]:
+        """Give the snapshots that are under way."""
         return [each.sending for _, each in self._followers if each.sending is not None]
+
+    def give_up(self, member: MemberId, session: int) -> None:
+        """Send no more of a snapshot that cannot be read; the member asks for another one."""
+        follower = self._followers.get(member)
+        if follower is not None and follower.session == session:
+            follower.sending = None
+
+    # -- steps -----------------------------------------------------------------------------------
 
     def _frozen(self, common: int) -> Snapshot:
         """Freeze the state, or share what was frozen for another follower if it still fits."""
-        for sending in self._sendings():
+        for sending in self.sendings():
             snapshot = sending.snapshot
             is_late = snapshot.position.index >= self._journal.floor.index
             if is_late and snapshot.after <= common:

@@ -77,6 +77,8 @@ class Following:
         """The last round of this leader, and the last entry of this session, that were told."""
         self._consumer: Consumer[Entry] | None = None
         self._receiving: SnapshotReceiving | None = None
+        self._staging = 0
+        """The latest ``StageParts``."""
         self._join_ticks = 0
         self._goal: int | None = None
         self._ticket = 0
@@ -136,6 +138,7 @@ class Following:
             return self._refuse(message)
         if message.snapshot is not None:
             self._receiving = SnapshotReceiving(message.snapshot, message.end)
+            self._staging += 1  # A write of an earlier one that is under way is none of this one's.
             return self._receive_parts()
         effects: list[Effect] = []
         if message.agreed > journal.end.index:
@@ -149,9 +152,17 @@ class Following:
         """Take a part of a snapshot in; with the last one, install it."""
         if self._receiving is None or message.session != self._session:
             return []
-        if self._receiving.receive(message.number, message.part):
-            self._state.machine.prepare(message.number, message.part)
+        if self._receiving.takes(message.number):
+            kept = self._state.machine.prepare(message.number, message.part)
+            self._receiving.take(message.part, kept)
         return self._receive_parts()
+
+    def parts_staged(self, token: int) -> list[Effect]:
+        """Learn that a ``StageParts`` is on the disk; its snapshot may be given up by now."""
+        if self._receiving is None or token != self._staging:
+            return []
+        self._receiving.staged()
+        return self._go_on()
 
     def on_channel(self, message: ToFollower) -> list[Effect]:
         """Take in what the channel brings."""
@@ -178,7 +189,7 @@ class Following:
         """Let one tick pass."""
         self._join_ticks -= 1
         if self._receiving is not None:
-            self._receiving.idle_ticks += 1
+            self._receiving.tick()
             if self._receiving.idle_ticks > SNAPSHOT_TICKS:
                 self._receiving = None
         if self._consumer is not None:
@@ -203,7 +214,7 @@ class Following:
 
     def persisted(self) -> list[Effect]:
         """Acknowledge what is durable now; with all that the leader had, count again."""
-        journal, effects = self._state.journal, list[Effect]()
+        journal, effects = self._state.journal, self._go_on()
         durable = journal.durable
         if self._consumer is None or durable < journal.floor.index:
             return effects
@@ -226,13 +237,36 @@ class Following:
     def _receive_parts(self) -> list[Effect]:
         assert self._receiving is not None
         assert self._leader is not None
-        count = len(self._receiving.parts)
+        count = self._receiving.count
         ack = Send(self._leader, SnapshotAck(self._ballot.term, self._session, count))
         snapshot = self._receiving.snapshot
         if snapshot is None:
-            return [ack]
+            return [ack, *self._stage_parts()]
+        journal = self._state.journal
+        if journal.durable < min(snapshot.after, journal.end_index):
+            return [ack]  # What it leaves out has to be on the disk.
         end, self._receiving = self._receiving.end, None
         return [ack, *self._install(snapshot, end)]
+
+    def _go_on(self) -> list[Effect]:
+        """Go on with a snapshot after a write; one that is none after all is given up."""
+        if self._receiving is None:
+            return []
+        try:
+            return self._receive_parts()
+        except DecodeError:
+            return []
+
+    def _stage_parts(self) -> list[Effect]:
+        """Write what has come; not before an earlier snapshot is installed that was staged, too."""
+        journal = self._state.journal
+        if self._receiving is None or journal.durable < journal.floor.index:
+            return []
+        staged = self._receiving.next_staged(self._staging + 1)
+        if staged is None:
+            return []
+        self._staging = staged.token
+        return [staged]
 
     @property
     def _keeps(self) -> int:

@@ -188,9 +188,9 @@ class Journal:
         return True
 
     @property
-    def is_writing(self) -> bool:
-        """True while a write is under way."""
-        return self._write is not None
+    def writing(self) -> int | None:
+        """The token of the write under way, if there is one."""
+        return None if self._write is None else self._write.token
 
     def next_write(self) -> Persist | None:
         """Start the next write, if there is something to write and none is under way."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from stores.group.applied_state import AppliedState
 from stores.group.ballot import Ballot
-from stores.group.clock import Moment
+from stores.group.clock import Moment, Times
 from stores.group.effects import (
     Broadcast,
     Committed,
@@ -83,7 +83,8 @@ class Leading:
         self._journal = state.journal
         self._timing = timing
         self._followers = Followers()
-        self._feeding = Feeding(ballot.member, ballot.term, state, self._followers)
+        self.feeding = Feeding(ballot.member, ballot.term, state, self._followers)
+        """What it sends to those that follow."""
         self._rounds = ReadRounds(ballot.member)
         self._is_round_due = False
         self._waiting: dict[int, list[object]] = {}
@@ -91,6 +92,8 @@ class Leading:
         self._transfer: _Transfer | None = None
         self._change: _Change | None = None
         self._write_ticks = 0
+        self._writing: int | None = None
+        """The write that was under way at the last tick."""
         self._clock_ticks = 0
 
     # -- what is so ------------------------------------------------------------------------------
@@ -137,11 +140,6 @@ class Leading:
             return self._journal.durable
         return self._followers.matched(member)
 
-    @property
-    def wanted_index(self) -> int:
-        """The last entry that no follower in session may ask for."""
-        return self._feeding.wanted_index
-
     # -- from callers ----------------------------------------------------------------------------
 
     def start(self, moment: Moment) -> None:
@@ -187,7 +185,7 @@ class Leading:
                 journal.keep()
             else:  # Who comes later takes a snapshot.
                 journal.pass_over(position)
-                self._feeding.skip()
+                self.feeding.skip()
             state.commit = end + 1
         return done
 
@@ -258,7 +256,7 @@ class Leading:
     def forget(self, member: MemberId) -> None:
         """Learn that a member closed: one without a vote is waited for no more."""
         if member not in self._journal.voters.current:
-            self._feeding.forget(member)
+            self.feeding.forget(member)
 
     # -- from followers --------------------------------------------------------------------------
 
@@ -273,18 +271,18 @@ class Leading:
 
     def on_join(self, sender: MemberId, message: Join) -> list[Effect]:
         """Let a member follow, and know at once how much of what it gets is committed."""
-        self._feeding.join(sender, message)
-        self._feeding.told_commit = -1  # It has to be told again, behind what it gets.
+        self.feeding.join(sender, message)
+        self.feeding.told_commit = -1  # It has to be told again, behind what it gets.
         return []
 
     def on_snapshot_ack(self, sender: MemberId, message: SnapshotAck) -> list[Effect]:
         """Send a follower more of a snapshot."""
-        self._feeding.snapshot_ack(sender, message)
+        self.feeding.snapshot_ack(sender, message)
         return []
 
     def on_channel(self, sender: MemberId, message: FromFollower) -> list[Effect]:
         """Take in what a follower acknowledges or lacks."""
-        self._feeding.receive(sender, message)
+        self.feeding.receive(sender, message)
         return self.advance()
 
     def on_read_index(self, sender: MemberId, message: ReadIndex) -> list[Effect]:
@@ -317,14 +315,14 @@ class Leading:
     def tick(self, moment: Moment) -> list[Effect]:
         """Let one tick pass: heartbeats, what is due, what seems lost."""
         self._followers.tick += 1
-        self._write_ticks = self._write_ticks + 1 if self._journal.is_writing else 0
+        before, self._writing = self._writing, self._journal.writing
+        is_same = self._writing is not None and self._writing == before
+        self._write_ticks = self._write_ticks + 1 if is_same else 0
         times = self._state.clock.run_to(moment)
-        self._feeding.tick()
-        self._feeding.leave_silent(self._journal.voters.current)
+        self.feeding.tick()
+        self.feeding.leave_silent(self._journal.voters.current)
         if self.is_ready:
-            if (body := self._state.machine.due(times)) is not None:
-                self._act(body)
-                self._clock_ticks = 0
+            self.do_due(times)
             self._clock_ticks += 1
             if self._clock_ticks >= JOURNALLED_CLOCK_TICKS and self._state.machine.has_deadlines():
                 self._clock_ticks = 0
@@ -333,12 +331,18 @@ class Leading:
         self._is_round_due = True
         return self._hand_over()
 
+    def do_due(self, times: Times) -> None:
+        """Have done what the machine's time has come for."""
+        if (body := self._state.machine.due(times)) is not None:
+            self._act(body)
+            self._clock_ticks = 0
+
     def settle(self) -> list[Effect]:
         """End a step: what is new leaves at once, and once."""
-        effects = self._feeding.take() + self._serve_reads()
+        effects = self.feeding.take() + self._serve_reads()
         is_round = self._is_round_due or self._rounds.begins()
         self._rounds.round += is_round
-        commit, feeding = self._state.commit, self._feeding
+        commit, feeding = self._state.commit, self.feeding
         if is_round or (commit > feeding.told_commit and self.is_followed):
             effects.append(Broadcast(self._keepalive()))
             feeding.told_commit = commit
@@ -377,7 +381,7 @@ class Leading:
         return index
 
     def _keepalive(self) -> Keepalive:
-        end, times = self._feeding.end, self._state.clock.times
+        end, times = self.feeding.end, self._state.clock.times
         return Keepalive(self._ballot.term, self._rounds.round, self._state.commit, end, times)
 
     def _is_there(self, member: MemberId) -> bool:

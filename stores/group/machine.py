@@ -101,8 +101,12 @@ class Machine(Protocol):
         entries up to ``after`` brought may be left out: who installs it has applied them.
         """
 
-    def prepare(self, number: int, part: object) -> None:
-        """Take note of the next part of a snapshot, ahead of ``install`` with all of them."""
+    def prepare(self, number: int, part: object) -> object:
+        """Take note of the next part of a snapshot, and give what ``install`` takes in its place.
+
+        If that is another one, the part itself is written to the disk as it comes: it holds what
+        the machine does not keep in memory.
+        """
 
     def install(self, parts: Sequence[object]) -> None:
         """Replace the whole state; what the parts leave out stays."""

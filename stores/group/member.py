@@ -201,6 +201,10 @@ class Member:
             effects += self.ballot.raise_mark(journal.position(journal.durable))
         return self._settle(effects + self._count_durable())
 
+    def parts_staged(self, token: int) -> list[Effect]:
+        """Learn that a ``StageParts`` is on the disk."""
+        return self._settle(self._following.parts_staged(token))
+
     def promises_saved(self, token: int) -> list[Effect]:
         """Learn that a ``SavePromises`` is on the disk."""
         self.ballot.promises_saved(token)
@@ -250,6 +254,17 @@ class Member:
         """Tell those that follow what was decided."""
         is_followed = self.leading is not None and self.leading.is_followed
         return self._settle([]) if is_followed else []
+
+    def run_to(self, moment: Moment) -> None:
+        """Have what a leader judges from now on bear this time, and not that of the last tick."""
+        if self.leading is not None:
+            self.state.clock.run_to(moment)
+
+    def do_due(self) -> list[Effect]:
+        """Have done what the machine's time has come for, ahead of the next tick."""
+        if self.leading is not None and self.leading.is_ready:
+            self.leading.do_due(self.state.clock.times)
+        return self._settle([])
 
     def probe(self) -> list[Effect]:
         """Ask all that follow for what they have, now and not at the next tick."""
@@ -327,7 +342,7 @@ class Member:
         index = min(index, self.state.commit, self.journal.durable)
         if self.leading is not None:
             oldest = self.journal.end.index - JOURNAL_MAX
-            index = min(index, max(oldest, self.leading.wanted_index))
+            index = min(index, max(oldest, self.leading.feeding.wanted_index))
         if index > self.journal.floor.index:
             self.journal.compact(index)
         return self.journal.floor.index

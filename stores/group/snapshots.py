@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stores.group.effects import Snapshot
+from stores.group.effects import Snapshot, StageParts
 from stores.group.messages import SnapshotHead, SnapshotPart
 
 WINDOW_PARTS: Final = 8
@@ -12,6 +12,12 @@ WINDOW_PARTS: Final = 8
 
 RESEND_TICKS: Final = 3
 """Ticks without progress after which the parts under way are sent again."""
+
+
+KEPT_TICKS: Final = 600
+PART_TICKS: Final = 4
+"""Ticks for a snapshot, and for each of its parts, after which a leader keeps nothing for it that
+it would let go otherwise: a minute, and 640 KiB a second. One that takes longer may begin anew."""
 
 
 class SnapshotSending:
@@ -25,6 +31,7 @@ class SnapshotSending:
         self._acknowledged = 0
         self._sent = 0
         self._idle_ticks = 0
+        self._ticks = 0
 
     @property
     def head(self) -> SnapshotHead:
@@ -33,6 +40,11 @@ class SnapshotSending:
         count = len(snapshot.parts)
         place = snapshot.position, snapshot.voters, snapshot.times
         return SnapshotHead(*place, count, snapshot.after)
+
+    @property
+    def is_in_time(self) -> bool:
+        """True while it is as fast as may be expected: so long what is in it is kept for it."""
+        return self._ticks <= KEPT_TICKS + len(self.snapshot.parts) * PART_TICKS
 
     @property
     def is_done(self) -> bool:
@@ -58,6 +70,7 @@ class SnapshotSending:
 
     def tick(self) -> list[SnapshotPart]:
         """Let a tick pass, and give what seems to be lost."""
+        self._ticks += 1
         self._idle_ticks += 1
         if self._idle_ticks < RESEND_TICKS:
             return []
@@ -66,28 +79,68 @@ class SnapshotSending:
 
 
 class SnapshotReceiving:
-    """A follower's side. Parts out of order are dropped: they are sent again."""
+    """A follower's side. Parts out of order are dropped: they are sent again.
+
+    What the machine does not keep goes to the disk, a few parts at a time, and is acknowledged once
+    it is there: so no more of it is in memory than is under way.
+    """
 
     def __init__(self, head: SnapshotHead, end: int) -> None:
         """Wait for the parts; ``end`` is where the leader's journal ended."""
         self.head = head
         self.end = end
-        self.parts: list[object] = []
         self.idle_ticks = 0
+        self.count = 0
+        """Parts that are acknowledged."""
+        self._parts: list[object] = []
+        self._unstaged: list[object] = []
+        self._staging: int | None = None
+        """Parts that are there once the write under way is done."""
+        self._has_staged = False
 
-    def receive(self, number: int, part: object) -> bool:
-        """Take the next part in; tells whether this was it."""
-        if number != len(self.parts) or number >= self.head.part_count:
-            return False
-        self.parts.append(part)
+    def takes(self, number: int) -> bool:
+        """Tell whether a part is the next one, and no more are under way than there may be."""
+        is_next = number == len(self._parts) < self.head.part_count
+        return is_next and number < self.count + WINDOW_PARTS
+
+    def take(self, part: object, kept: object) -> None:
+        """Take the next part in, of which the machine keeps something, or all of it."""
+        self._parts.append(kept)
         self.idle_ticks = 0
-        return True
+        if kept is not part:
+            self._unstaged.append(part)
+        self._count()
+
+    def next_staged(self, token: int) -> StageParts | None:
+        """Start the next write, if there is something to write and none is under way."""
+        if not self._unstaged or self._staging is not None:
+            return None
+        parts, self._unstaged = tuple(self._unstaged), []
+        is_first, self._has_staged = not self._has_staged, True
+        self._staging = len(self._parts)
+        return StageParts(token, is_first, parts)
+
+    def staged(self) -> None:
+        """Learn that the write is done."""
+        assert self._staging is not None, self.head
+        self.count, self._staging = self._staging, None
+        self.idle_ticks = 0
+        self._count()
+
+    def tick(self) -> None:
+        """Let a tick pass. A disk that is slow is waited for."""
+        if self._staging is None:
+            self.idle_ticks += 1
 
     @property
     def snapshot(self) -> Snapshot | None:
         """The whole, once it is here."""
         head = self.head
-        if len(self.parts) < head.part_count:
+        if self.count < head.part_count:
             return None
-        parts = tuple(self.parts)
+        parts = tuple(self._parts)
         return Snapshot(head.position, head.voters, head.times, parts, head.after)
+
+    def _count(self) -> None:
+        if self._staging is None and not self._unstaged:
+            self.count = len(self._parts)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stores.actions import WriterId
 from stores.group.positions import Position
-from stores.log.kept_runs import KeptRun, KeptRuns
-from stores.log.messages import Cursors
+from stores.log.kept_runs import AnyRun, KeptRuns
+from stores.log.messages import Cursors, Positions
 from stores.log.partitions import Partitions, Retention
 from stores.table.lineage import Lineage, Standing
 from stores.table.writers import Writers
@@ -36,24 +36,35 @@ class AppliedReads:
 
     @property
     def is_blank(self) -> bool:
-        """True before the log has begun."""
-        return not len(self.partitions)
+        """True before the first entry, and the first consumer."""
+        return not any(self.partitions.ends()) and not self.cursors
 
     @property
     def used(self) -> tuple[int, int]:
         """Entries, and their bytes as stored, in whole blocks of the index."""
         return self._used
 
-    def read(self, partition: int, offset: int, size_max: int) -> list[KeptRun]:
+    def read(self, partition: int, offset: int, size_max: int) -> list[AnyRun]:
         """Give runs from the one with an offset on, one at least if it is there.
 
-        A run may begin before the offset, and before the partition's start. Raises
-        ``NoSuchPartition``.
+        A run may begin before the offset, and before the partition's start. One whose entries are
+        in the member's file alone is given as a ``RunPlace``. Raises ``NoSuchPartition``.
         """
         span = self.partitions[partition].span
         if not span.start <= offset < span.end:
             return []
         return self._runs.read(partition, offset, size_max)
+
+    def gather(self, positions: Positions, size_max: int) -> list[AnyRun]:
+        """Give runs from several places on, up to some bytes; one at least, if there is any."""
+        found: list[AnyRun] = []
+        for partition, offset in positions:
+            for run in self.read(partition, offset, size_max):
+                if found and run.size > size_max:
+                    return found
+                size_max -= run.size
+                found.append(run)
+        return found
 
     def find(self, partition: int, timestamp_ns: int) -> int:
         """Give the first offset of a time or later, which may be the end.

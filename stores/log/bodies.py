@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stores.actions import WriterId
-from stores.log.messages import Cursors, Positions, Requests, Trimmed
+from stores.log.messages import Cursors, Positions, Query, Requests, Trimmed
 from stores.log.partitions import Retention
 from stores.log.runs import Run
 from stores.outcomes import Outcome
@@ -47,7 +47,7 @@ class ChangeRetention:
     retention: Retention
 
 
-LogRequest = Register | Write | ChangeQuota | ChangeRetention
+LogRequest = Register | Write | ChangeQuota | ChangeRetention | Query
 
 
 def check_asker(request: object, sender: EndpointId) -> None:

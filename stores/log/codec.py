@@ -13,7 +13,7 @@ import cbor2
 from stores import fields, shapes
 from stores.actions import WriterId
 from stores.limits import CHUNK_COUNT_MAX, CHUNK_SIZE_MAX, RUN_COUNT_MAX
-from stores.log import log_fields
+from stores.log import log_fields, packed_reads
 from stores.log.bodies import (
     Begun,
     Body,
@@ -27,13 +27,14 @@ from stores.log.limits import (
     PARTITIONS_MAX,
 )
 from stores.log.messages import (
+    Answer as Reply,
     Request,
     Requests,
     Trimmed,
 )
 from stores.log.parts import ROW_SIZE, CursorsPart, HeadPart, Part, ProducersPart, RunsPart
 from stores.table.bodies import ChangeQuota, QuotaChanged, Register, Registered
-from stores.table.codec import decode_answer, encode_answer
+from stores.table.codec import ANSWERS, encode_answer
 from stores.table.parts import WritersPart
 
 ROWS_MAX: Final = CHUNK_SIZE_MAX // ROW_SIZE
@@ -71,6 +72,7 @@ _REQUESTS: Final[dict[int, shapes.Shape[LogRequest]]] = {
     17: (_write, (fields.count, fields.writer, fields.count, fields.count, log_fields.requests)),
     18: (ChangeQuota, (shapes.quota,)),
     19: (ChangeRetention, (log_fields.retention,)),
+    **packed_reads.QUERIES,
 }
 _PARTS: Final[dict[int, shapes.Shape[Part]]] = {
     32: (
@@ -84,6 +86,12 @@ _PARTS: Final[dict[int, shapes.Shape[Part]]] = {
     34: (WritersPart, (shapes.ledger_rows,)),
     35: (CursorsPart, (fields.list_of(log_fields.cursor, ROWS_MAX),)),
     36: (ProducersPart, (fields.list_of(log_fields.producer, ROWS_MAX),)),
+}
+
+
+_ANSWERS: Final[dict[int, shapes.Shape[Any]]] = {
+    **{kind: ANSWERS[kind] for kind in range(48, 53)},  # What writers and members are told.
+    **packed_reads.ANSWERS,
 }
 
 
@@ -139,6 +147,7 @@ _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
     WritersPart: lambda value: [34, [*map(shapes.packed_row, value.rows)]],
     CursorsPart: lambda value: [35, value.cursors],
     ProducersPart: lambda value: [36, [[row.name, row.appended, row.floor] for row in value.rows]],
+    **packed_reads.PACKERS,
 }
 
 
@@ -182,8 +191,8 @@ class LogCodec:
 
     def encode_answer(self, answer: object) -> bytes:
         """Write an answer."""
-        return encode_answer(answer)
+        return _encode(answer) if isinstance(answer, Reply) else encode_answer(answer)
 
     def decode_answer(self, data: bytes) -> object:
         """Read an answer; raises ``DecodeError``."""
-        return decode_answer(data)
+        return shapes.read(_ANSWERS, data, "an answer of a log")

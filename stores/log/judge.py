@@ -77,6 +77,7 @@ class Judge:
         offset = self.staged_ends[partition]
         self.staged_ends[partition] = offset + len(request.entries) // 2
         stage.append(partition, offset, request.entries, now_ns)
+        self.meter.count(entries + stage.count, size + stage.size)
         if producer is not None:
             self._producers.add(producer, request.sequence, partition, offset)
         return Applied(offset)

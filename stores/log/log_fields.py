@@ -37,13 +37,15 @@ def _refusal(wanted: str) -> DecodeError:
 # -- single things ---------------------------------------------------------------------------------
 
 
-def _offset(value: object) -> int:
+def offset_of(value: object) -> int:
+    """Accept where an entry is, or may be, in its partition."""
     if type(value) is not int or not 0 <= value < OFFSET_END:
         raise _refusal("offset")
     return value
 
 
-def _partition(value: object) -> int:
+def partition_of(value: object) -> int:
+    """Accept the number of a partition."""
     if type(value) is not int or not 0 <= value < PARTITIONS_MAX:
         raise _refusal("partition")
     return value
@@ -67,7 +69,7 @@ def span(value: object) -> Span:
     """Accept where a partition begins and ends."""
     match value:
         case [start, end]:
-            return Span(_offset(start), _offset(end))
+            return Span(offset_of(start), offset_of(end))
         case _:
             raise _refusal("span")
 
@@ -110,7 +112,7 @@ def registered(value: object) -> Registered | None:
 def _place(value: object) -> tuple[int, int]:
     match value:
         case [partition, offset]:
-            return _partition(partition), _offset(offset)
+            return partition_of(partition), offset_of(offset)
         case _:
             raise _refusal("place")
 
@@ -122,9 +124,9 @@ def run(value: object) -> Run:
     """Accept entries of one partition; what they hold, a reader looks at."""
     match value:
         case [partition, first, count, stamp_ns, body] if count:
-            place = _partition(partition), _offset(first), fields.count(count)
+            place = partition_of(partition), offset_of(first), fields.count(count)
             found = Run(*place, fields.count(stamp_ns), fields.byte_string(body))
-            _offset(found.end)
+            offset_of(found.end)
             return found
         case _:
             raise _refusal("run")
@@ -153,7 +155,7 @@ def produced(value: object) -> Produced:
     """Accept what a producer appended."""
     match value:
         case [producer_name, sequence, partition, offset]:
-            place = _partition(partition), _offset(offset)
+            place = partition_of(partition), offset_of(offset)
             return Produced(name(producer_name), fields.count(sequence), *place)
         case _:
             raise _refusal("append of a producer")
@@ -162,7 +164,7 @@ def produced(value: object) -> Produced:
 def _appended(value: object) -> tuple[int, int, int]:
     match value:
         case [sequence, partition, offset]:
-            return fields.count(sequence), _partition(partition), _offset(offset)
+            return fields.count(sequence), partition_of(partition), offset_of(offset)
         case _:
             raise _refusal("append of a producer")
 
@@ -206,13 +208,13 @@ def _request(value: object) -> Request:
     match value:
         case [0, partition, by, sequence, *entries]:
             by = None if by is None else name(by)
-            return Append(_partition(partition), by, fields.count(sequence), _entries(entries))
+            return Append(partition_of(partition), by, fields.count(sequence), _entries(entries))
         case [1, consumer, at]:
             return MoveCursor(name(consumer), places(at))
         case [2, consumer]:
             return ForgetConsumer(name(consumer))
         case [3, partition, offset]:
-            return Trim(_partition(partition), _offset(offset))
+            return Trim(partition_of(partition), offset_of(offset))
         case _:
             raise _refusal("request")
 

@@ -27,7 +27,7 @@ from stores.log.kept_runs import KeptRun, KeptRuns
 from stores.log.limits import PARTITIONS_MAX, RETENTION_TICKS
 from stores.log.messages import Append as AppendRequest, Requests, Trimmed
 from stores.log.partitions import Partitions, RunInfo
-from stores.log.parts import Frozen, HeadPart, Part, beside, thaw
+from stores.log.parts import Frozen, HeadPart, Part, PlacedPart, RunsPart, beside, thaw
 from stores.log.producers import Producers
 from stores.log.staged import Staged
 from stores.log.staging import LogStage, apply_cursors
@@ -63,12 +63,19 @@ class LogMachine(AppliedReads, Machine):
         self._quota = quota
         self._staged: Staged | None = None
         self._ticks = 0
+        self._has_file = False
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """Drop all: the log has not begun."""
         head = HeadPart(quota=self._first_quota)
         self._begin(head, Partitions(()), KeptRuns(), {}, Producers(), Writers())
+
+    def share(self, meter: Meter) -> None:
+        """Judge by a quota that is not the log's own from now on: several logs go by it."""
+        self.meter = meter
+        if self._staged is not None:
+            self._staged.judge.meter = meter
 
     def restart_history(self) -> None:
         """Do nothing: a log keeps no history of its changes beside its runs."""
@@ -218,8 +225,11 @@ class LogMachine(AppliedReads, Machine):
         head, producers = self._head(self.position.index), self._producers.rows()
         return beside(head, self.all_cursors(), producers, self._writers.rows())
 
-    def prepare(self, number: int, part: object) -> None:
-        """Do nothing: the runs that come are put beside those that are here, all at once."""
+    def prepare(self, number: int, part: object) -> object:
+        """Give what ``install`` takes: where runs are, if a file has what is in them."""
+        if self._has_file and isinstance(part, RunsPart):
+            return PlacedPart(tuple(run.place for run in part.runs))
+        return part
 
     def install(self, parts: Sequence[object]) -> None:
         """Replace the whole state; runs that the parts leave out stay.
@@ -232,10 +242,21 @@ class LogMachine(AppliedReads, Machine):
             *(Producers(thawed.rows.producers), Writers(thawed.rows.writers)),
         )
 
+    def use_file(self) -> None:
+        """Learn that a file has all runs: entries of runs are kept until ``release``, no longer."""
+        self._has_file = True
+
+    def release(self, index: int) -> None:
+        """Keep no entries of runs up to a journal's entry: they are read in the file."""
+        self._runs.release(index)
+
     def digest(self) -> bytes:
-        """Give a hash of the applied state. It looks at every run: for tests, not for a loop."""
+        """Give a hash of the applied state, in which runs stand for what is in them.
+
+        It looks at every run: for tests, not for a loop.
+        """
         cursors = sorted(self.all_cursors())
-        state = [self._head(0), self._runs.above(0), cursors]
+        state = [self._head(0), [run.place for run in self._runs.above(0)], cursors]
         return sha256(
             repr([*state, *self._producers.rows(), *self._writers.rows()]).encode()
         ).digest()

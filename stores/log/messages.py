@@ -222,6 +222,21 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
+class CountQuery:
+    """How many partitions are there? Who may append, and not read, has to know as well."""
+
+    query: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """So many."""
+
+    query: int
+    partition_count: int
+
+
+@dataclass(frozen=True, slots=True)
 class TimeQuery:
     """Which is the first entry of a partition from this time on?"""
 
@@ -254,8 +269,8 @@ class Proclaim:
     epoch: int
 
 
-Query = Fetch | StateQuery | TimeQuery
-Answer = Fetched | State | Found | QueryFailed
+Query = Fetch | StateQuery | CountQuery | TimeQuery
+Answer = Fetched | State | Counted | Found | QueryFailed
 LogMessage = (
     Hello
     | Welcome

@@ -6,16 +6,15 @@ runs of all entries up to one that the other member has applied.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import chain
 from typing import Final, TypeVar, overload
 
 from stores.group.clock import NO_TIMES, Times
 from stores.group.positions import START, Position
 from stores.limits import CHUNK_COUNT_MAX, CHUNK_SIZE_MAX
-from stores.log.kept_runs import KeptRun, KeptRuns
+from stores.log.kept_runs import AnyRun, KeptRun, KeptRuns, Runs
 from stores.log.limits import (
     CONSUMERS_MAX,
     CURSORS_MAX,
@@ -69,6 +68,13 @@ class RunsPart:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacedPart:
+    """Some runs, of which a file has the entries, or of some of them. It never travels so."""
+
+    runs: Sequence[AnyRun]
+
+
+@dataclass(frozen=True, slots=True)
 class CursorsPart:
     """Some consumers, with all of their cursors."""
 
@@ -82,7 +88,10 @@ class ProducersPart:
     rows: tuple[ProducerRow, ...]
 
 
-Part = HeadPart | RunsPart | CursorsPart | ProducersPart | WritersPart
+Part = HeadPart | RunsPart | PlacedPart | CursorsPart | ProducersPart | WritersPart
+
+_Cut = tuple[int, int, int]
+"""A partition, and the numbers of its runs: from one up to, not including, another."""
 
 
 class Frozen(Sequence[Part]):
@@ -91,19 +100,20 @@ class Frozen(Sequence[Part]):
     def __init__(
         self,
         head: HeadPart,
-        runs: Sequence[KeptRun],
+        runs: Runs,
         cursors: Cursors,
         producers: Iterable[ProducerRow],
         writers: Iterable[LedgerRow],
     ) -> None:
         """Freeze a log; a part with runs is built when it is asked for."""
-        self._runs = runs
-        self._ends = _ends(runs)
+        self.head = head
+        self._columns = runs.columns
+        self._cuts = _cuts(runs)
         self._beside = beside(head, cursors, producers, writers)
 
     def __len__(self) -> int:
         """Count the parts."""
-        return len(self._beside) + len(self._ends)
+        return len(self._beside) + len(self._cuts)
 
     @overload
     def __getitem__(self, number: int) -> Part: ...
@@ -111,15 +121,17 @@ class Frozen(Sequence[Part]):
     def __getitem__(self, number: slice) -> Sequence[Part]: ...
 
     def __getitem__(self, number: int | slice) -> Part | Sequence[Part]:
-        """Build a part."""
+        """Build a part. Runs whose entries a file has are named in it, and have to be read."""
         if isinstance(number, slice):
             return [self[at] for at in range(*number.indices(len(self)))]
         number = range(len(self))[number]
         if number < len(self._beside):
             return self._beside[number]
-        number -= len(self._beside)
-        start = self._ends[number - 1] if number else 0
-        return RunsPart(tuple(self._runs[start : self._ends[number]]))
+        runs: list[AnyRun] = []
+        for partition, start, end in self._cuts[number - len(self._beside)]:
+            runs += [self._columns[partition][at] for at in range(start, end)]
+        at_hand = tuple(run for run in runs if isinstance(run, KeptRun))
+        return RunsPart(at_hand) if len(at_hand) == len(runs) else PlacedPart(runs)
 
 
 def beside(
@@ -135,15 +147,23 @@ def beside(
     return [*parts, *writers_parts(writers)]
 
 
-def _ends(runs: Sequence[KeptRun]) -> list[int]:
-    """Find where each part ends: one run always fits."""
-    used = list(accumulate(len(run.body) + RUN_SIZE for run in runs))
-    ends, end = list[int](), 0
-    while end < len(runs):
-        room = CHUNK_SIZE_MAX + (used[end - 1] if end else 0)
-        end = max(bisect_right(used, room, end, min(end + CHUNK_COUNT_MAX, len(runs))), end + 1)
-        ends.append(end)
-    return ends
+def _cuts(runs: Runs) -> list[list[_Cut]]:
+    """Cut runs into what one part holds: one run always fits."""
+    cuts, cut = list[list[_Cut]](), list[_Cut]()
+    room, count = CHUNK_SIZE_MAX, CHUNK_COUNT_MAX
+    for partition, column in enumerate(runs.columns):
+        start = 0
+        while start < len(column):
+            end = max(column.fitting(start, room, count, RUN_SIZE), start if cut else start + 1)
+            if end > start:
+                cut.append((partition, start, end))
+                room -= column.size(start, end) + (end - start) * RUN_SIZE
+                count -= end - start
+            start = end
+            if start < len(column):
+                cuts.append(cut)
+                cut, room, count = [], CHUNK_SIZE_MAX, CHUNK_COUNT_MAX
+    return [*cuts, cut] if cut else cuts
 
 
 def _divided(rows: Iterable[_RowT], weigh: Callable[[_RowT], int]) -> Iterator[tuple[_RowT, ...]]:
@@ -164,7 +184,7 @@ def _divided(rows: Iterable[_RowT], weigh: Callable[[_RowT], int]) -> Iterator[t
 class Rows:
     """What all parts besides the first have."""
 
-    runs: list[KeptRun] = field(default_factory=list)
+    runs: list[Sequence[AnyRun]] = field(default_factory=list)
     cursors: list[tuple[str, Positions]] = field(default_factory=list)
     producers: list[ProducerRow] = field(default_factory=list)
     writers: list[LedgerRow] = field(default_factory=list)
@@ -172,8 +192,8 @@ class Rows:
     def take(self, part: object) -> None:
         """Take in the next part; raises ``DecodeError`` for what is none."""
         match part:
-            case RunsPart(runs):
-                self.runs += runs
+            case RunsPart(runs) | PlacedPart(runs):
+                self.runs.append(runs)
             case CursorsPart(cursors):
                 self.cursors += cursors
             case ProducersPart(rows):
@@ -238,40 +258,63 @@ def _check_cursors(cursors: Sequence[tuple[str, Positions]], ends: Sequence[int]
 
 
 def _put_together(
-    head: HeadPart, runs: Sequence[KeptRun], known: KeptRuns
+    head: HeadPart, runs: Iterable[Sequence[AnyRun]], known: KeptRuns
 ) -> tuple[Partitions, KeptRuns]:
     """Join the runs that came with those that are here: they have to fill the spans."""
-    count = len(head.spans)
-    lists: list[list[KeptRun]] = [[] for _ in range(count)]
+    spans = head.spans
+    joining = [_Joining(number, span) for number, span in enumerate(spans)]
+    kept = KeptRuns(len(spans))
     for run in known.above(0) if head.after else ():
-        is_kept = run.partition < count and run.end > head.spans[run.partition].start
+        is_kept = run.partition < len(spans) and run.end > spans[run.partition].start
         if is_kept and run.position.index <= head.after:
-            lists[run.partition].append(run)
-    for run in runs:
-        if run.partition >= count or not head.after < run.position.index <= head.position.index:
+            joining[run.partition].add(run)
+            kept.append(run)
+    for run in chain.from_iterable(runs):
+        is_here = run.partition < len(spans)
+        if not is_here or not head.after < run.position.index <= head.position.index:
             raise DecodeError("a snapshot of a log has a run that does not belong there")
-        lists[run.partition].append(run)
-    partitions: list[Partition] = []
-    for number, (some, span) in enumerate(zip(lists, head.spans, strict=True)):
-        _check_runs(some, span, number)
-        partition = Partition()
-        partition.clear(some[0].first_offset if some else span.end)
-        for run in some:
-            partition.extend(RunInfo(run.first_offset, run.count, run.elapsed_ns, len(run.body)))
-        partition.trim(span.start)
-        partitions.append(partition)
-    return Partitions(partitions), KeptRuns(count, (run for some in lists for run in some))
+        joining[run.partition].add(run)
+        kept.append(run)
+    return Partitions([each.partition() for each in joining]), kept
 
 
-def _check_runs(runs: Sequence[KeptRun], span: Span, number: int) -> None:
-    """Make sure that runs begin at the span's start or before, end at its end, and have no hole."""
-    end = runs[0].first_offset if runs else span.start
-    is_right = end <= span.start <= span.end and (not runs or runs[0].end > span.start)
-    last = START, NO_TIMES
-    for run in runs:
+class _Joining:
+    """One partition whose runs come one by one.
+
+    They begin at the span's start or before, end at its end, and have no hole.
+    """
+
+    def __init__(self, number: int, span: Span) -> None:
+        self._number = number
+        self._span = span
+        self._partition = Partition()
+        self._is_empty = True
+        self._last = START, NO_TIMES
+
+    def add(self, run: AnyRun) -> None:
+        """Take in the next run; raises ``DecodeError`` for one that is not the next."""
+        if self._is_empty:
+            if not run.first_offset <= self._span.start < run.end:
+                raise self._error
+            self._partition.clear(run.first_offset)
+            self._is_empty = False
         at = run.position, Times(run.elapsed_ns, run.timestamp_ns)
+        last = self._last
         is_later = at[0] >= last[0] and all(a >= b for a, b in zip(at[1], last[1], strict=True))
-        is_right = is_right and run.first_offset == end and is_later
-        end, last = run.end, at
-    if not is_right or end != span.end:
-        raise DecodeError(f"a snapshot of a log has not all entries of partition {number}")
+        if run.first_offset != self._partition.end or run.end > self._span.end or not is_later:
+            raise self._error
+        self._last = at
+        self._partition.extend(RunInfo(run.first_offset, run.count, run.elapsed_ns, run.size))
+
+    def partition(self) -> Partition:
+        """Give it; raises ``DecodeError`` if it is not whole."""
+        if self._is_empty:
+            self._partition.clear(self._span.start)
+        if self._partition.end != self._span.end:
+            raise self._error
+        self._partition.trim(self._span.start)
+        return self._partition
+
+    @property
+    def _error(self) -> DecodeError:
+        return DecodeError(f"a snapshot of a log has not all entries of partition {self._number}")

@@ -48,6 +48,11 @@ class Questions:
         if self._asked.pop(answer.query, None) is not None:
             self._answered(answer)
 
+    def declined(self, number: int) -> None:
+        """Learn that there is no answer yet: it is asked again at the next tick."""
+        if (asked := self._asked.get(number)) is not None:
+            asked.repeat_ticks = 0
+
     def tick(self, *, is_lost: bool, patience_ticks: int | None) -> None:
         """Let one tick pass: ask again, or give up when the keeper has been lost for so long."""
         for number, asked in list(self._asked.items()):

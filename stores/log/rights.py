@@ -7,6 +7,7 @@ from typing import Final
 
 from handshake.access import Right
 from stores.log.bodies import ChangeRetention, LogRequest, Write
+from stores.log.messages import CountQuery, Fetch, StateQuery, TimeQuery
 from stores.table.bodies import ChangeQuota, Register
 
 REQUESTS: Final[Mapping[type[LogRequest], Right]] = {
@@ -14,6 +15,10 @@ REQUESTS: Final[Mapping[type[LogRequest], Right]] = {
     Write: Right.WRITE,
     ChangeQuota: Right.VOTE,
     ChangeRetention: Right.VOTE,
+    Fetch: Right.READ,
+    StateQuery: Right.READ,
+    CountQuery: Right.WRITE,
+    TimeQuery: Right.READ,
 }
 """Quota and retention are the leader's to set: they let entries of all writers go."""
 

@@ -106,6 +106,8 @@ class Carrier:
         match write:
             case grouped.Persist(token=token):
                 self.carry_out(member.persisted(token))
+            case grouped.StageParts(token=token):
+                self.carry_out(member.parts_staged(token))
             case grouped.SavePromises(token=token):
                 self.carry_out(member.promises_saved(token))
             case grouped.SyncMarks(number=number):
@@ -120,7 +122,9 @@ class Carrier:
                     self._standing.send(to, message)
                 case grouped.Broadcast(message=message):
                     self._standing.send_all(message)
-                case grouped.Persist() | grouped.SavePromises() | grouped.SyncMarks():
+                case grouped.Persist() | grouped.StageParts():
+                    self._to_disk(effect)
+                case grouped.SavePromises() | grouped.SyncMarks():
                     self._to_disk(effect)
                 case grouped.WriteMark():
                     if self.keeper is not None:

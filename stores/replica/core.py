@@ -222,6 +222,11 @@ class GroupCore(Life):
             self._carry_out(self.member.propose((None, 0), ChangeQuota(quota)))
         return self._take()
 
+    def inherit(self, outbox: Outbox) -> None:
+        """Take on what the handle of another one has asked for so far."""
+        self.outbox = outbox
+        outbox.rewind()
+
     def force(self) -> list[ReplicaEffect]:
         """Lead alone: a person says that the other voters are gone."""
         if self.member is not None:

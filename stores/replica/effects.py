@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from stores.disk.lazy_rows import Books, Slice
 from stores.effects import Effect
-from stores.group.effects import Persist, SavePromises, SyncMarks, WriteMark
+from stores.group.effects import Persist, SavePromises, StageParts, SyncMarks, WriteMark
 from stores.group.entries import Entry
 from stores.group.membership import MemberStatus
+from stores.log.messages import Answer, Fetch, TimeQuery
+from wire.identifiers import EndpointId
+
+if TYPE_CHECKING:
+    from stores.log.kept_runs import RunPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +35,18 @@ class ToDisk:
     """Do this in a thread, then call ``persisted(token)``. One is under way at a time."""
 
     token: int
-    write: Persist | SavePromises | SyncMarks | Begin | None
+    write: Persist | StageParts | SavePromises | SyncMarks | Begin | None
     """``None`` writes nothing but rows."""
     rows: Rows | None = None
     """Rows of the machine, which follow lazily."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRuns:
+    """Read these runs of a log in its file, in a thread, then call ``runs_read(token, …)``."""
+
+    token: int
+    runs: tuple[RunPlace, ...]
 
 
 class News(Enum):
@@ -73,6 +87,22 @@ class AskDone:
     """The machine's own."""
 
 
-GroupEffect = ToDisk | WriteMark | Told | OrderDone | AskDone
+@dataclass(frozen=True, slots=True)
+class ReadFor:
+    """Read what a proxy of a log asked for, and call ``was_read`` with the answer."""
+
+    endpoint: EndpointId
+    ticket: int
+    query: Fetch | TimeQuery
+
+
+@dataclass(frozen=True, slots=True)
+class QueryAnswered:
+    """What the proxy of a log has asked with ``ask`` has its answer, under its number."""
+
+    answer: Answer
+
+
+GroupEffect = ToDisk | ReadRuns | WriteMark | Told | OrderDone | AskDone | ReadFor | QueryAnswered
 
 ReplicaEffect = Effect | GroupEffect

@@ -156,7 +156,7 @@ class Facts(Standing):
     @property
     def _role(self) -> str:
         if self._manner.is_single:
-            return "master" if self.is_leader else "clone"
+            return self.outbox.words.leader if self.is_leader else self.outbox.words.copy
         return "leader" if self.is_leader else "replica"
 
     @property

@@ -25,7 +25,7 @@ from stores.replica.beginning import Beginning, World
 from stores.replica.carrying import Carrier
 from stores.replica.effects import Begin, News, ReplicaEffect
 from stores.replica.facts import Facts, ReplicaMachine, conflict_text
-from stores.replica.outsiders import Outsiders
+from stores.replica.outsiders import Answering
 from stores.replica.roster import Roster
 from stores.replica.write_queue import Keeper
 from wire.errors import ErrorCode
@@ -68,9 +68,9 @@ class Life(Facts, ABC):
     def _take(self) -> list[ReplicaEffect]:
         """End a step: give what it came to."""
 
-    def _outsiders(self) -> Outsiders:
+    @abstractmethod
+    def _outsiders(self) -> Answering:
         """Make what answers endpoints outside of the group."""
-        return Outsiders(self, self._carry_out)
 
     # -- the beginning ---------------------------------------------------------------------------
 

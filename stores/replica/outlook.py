@@ -1,41 +1,40 @@
-"""What is so at a proxy of a group, and how it speaks: its leader, what it has seen. Pure."""
+"""What is so at a proxy of a group, and how it speaks: its leader, what was asked. Pure."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Final
+from typing import Generic, TypeVar
 
-from stores.effects import Effect, Multicast, Unicast
+from stores.effects import Multicast, Unicast
 from stores.group.codec import GroupCodec
 from stores.group.positions import MemberId
 from stores.group.words import OUTSIDE, Barred, Letter, Seek, Word
-from stores.replica.tables.outbox import TableOutbox
-from stores.requests import Requests
+from stores.replica.asked.outbox import Outbox
+from stores.replica.effects import ReplicaEffect
 from stores.seeker import Seeker
-from stores.statistics import StoreStatistics
-from stores.table.bodies import Stamp
+from stores.statistics import LogStatistics, StoreStatistics
 from stores.work import WithoutWork
-from wire.identifiers import EndpointId, EntityId
+from wire.identifiers import EndpointId
 
-NOTHING_SEEN: Final = Stamp(0, 0)
+OutboxT = TypeVar("OutboxT", bound=Outbox)
 
 
-class Outlook(WithoutWork):
+class Outlook(WithoutWork, ABC, Generic[OutboxT]):
     """A proxy, as far as it is looked at, and as it speaks."""
 
     size = 0
     """Bytes of what it holds, which is nothing."""
 
-    def __init__(self, entity: EntityId, codec: GroupCodec, incarnation: int) -> None:
-        """Start without a leader."""
-        self.entity = entity
+    def __init__(self, outbox: OutboxT, codec: GroupCodec, incarnation: int) -> None:
+        """Start without a leader; what the handle asks for is in the ``outbox``."""
+        self.entity = outbox.entity
         self.group: bytes | None = None
         """That of the leader which is followed, or was last."""
         self._codec = codec
-        self._effects: list[Effect] = []
+        self._effects: list[ReplicaEffect] = []
         self._seeker = new_seeker()
-        self._outbox = TableOutbox(entity, incarnation)
-        self._seen = NOTHING_SEEN
+        self._outbox = outbox
         self._resolved_request = 0
         self._sought = 2 * (incarnation >> 1)
         """The number of the last question for the leader."""
@@ -43,25 +42,13 @@ class Outlook(WithoutWork):
     # -- what is so ------------------------------------------------------------------------------
 
     @property
-    def requests(self) -> Requests:
-        """What the handle asked for. Call ``flush`` afterwards, once for many requests."""
-        return self._outbox.requests
-
-    @property
     def leader(self) -> EndpointId | None:
         """Where the leader is that is followed, or was last."""
         return None if self._seeker.leader is None else self._seeker.leader.entity.endpoint
 
-    def statistics(self) -> StoreStatistics:
+    @abstractmethod
+    def statistics(self) -> StoreStatistics | LogStatistics:
         """Give a snapshot of counts; changes nothing."""
-        return StoreStatistics(
-            "proxy",
-            self._seeker.known_epoch,
-            0,
-            self._seen.revision,
-            is_in_touch=self._seeker.is_in_touch,
-            unanswered=len(self._outbox),
-        )
 
     def has_room(self) -> bool:
         """Tell whether the local handle may ask for more; otherwise wait for a ``Resolve``."""
@@ -86,10 +73,11 @@ class Outlook(WithoutWork):
         return ()
 
     def explain_idle(self) -> str:
-        """Say what is missing for the store to be idle; empty if nothing is known to be."""
-        missing = [] if self._seeker.is_in_touch else ["no master answers"]
-        if count := self.requests.last_request - self._resolved_request:
-            missing.append(f"{count} writes have no answer from the master")
+        """Say what is missing to be idle; empty if nothing is known to be."""
+        words = self._outbox.words
+        missing = [] if self._seeker.is_in_touch else [f"no {words.leader} answers"]
+        if count := self._outbox.last_request - self._resolved_request:
+            missing.append(f"{count} {words.requests} have no answer from the {words.leader}")
         return "; ".join(missing)
 
     # -- what it says ----------------------------------------------------------------------------
@@ -104,7 +92,7 @@ class Outlook(WithoutWork):
         for payload in self._codec.encode(OUTSIDE, self.group, word):
             self._effects.append(Unicast(where, payload))
 
-    def _take_effects(self) -> list[Effect]:
+    def _take_effects(self) -> list[ReplicaEffect]:
         effects = self._effects[:]
         self._effects.clear()
         return effects

@@ -1,23 +1,18 @@
-"""A group's store without a copy: reads ask the nearest replica, writes go to the leader. Pure.
+"""A group's store or log without a copy: writes go to the leader, questions to who answers. Pure.
 
 A proxy is no member: it votes for nothing, and no member counts on it. It follows leaders by the
-table that all readers follow theirs by: the highest term wins.
+table that all readers follow theirs by: the highest term wins. What it can ask, and of whom, comes
+from who inherits: ``stores.replica.tables`` for stores, ``stores.replica.logs`` for logs.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-from stores.asking import Questions
-from stores.effects import (
-    Closed,
-    Effect,
-    IdleReached,
-    ReadAnswered,
-    Resolve,
-)
+from stores.effects import Closed, IdleReached, MasterFound, Resolve
 from stores.group.codec import GroupCodec
 from stores.group.effects import Setback
 from stores.group.messages import Message
@@ -32,9 +27,9 @@ from stores.group.words import (
     Letter,
     Word,
 )
-from stores.outcomes import Applied, Outcome
-from stores.questions import Question, ReadAnswerCommand, ReadRefusedCommand
-from stores.replica.outlook import NOTHING_SEEN, Outlook, new_seeker
+from stores.outcomes import Outcome
+from stores.replica.effects import ReplicaEffect
+from stores.replica.outlook import OutboxT, Outlook, new_seeker
 from stores.replica.roster import SILENT_TICKS
 from stores.seeker import (
     HEARTBEAT_TICKS,
@@ -46,7 +41,6 @@ from stores.seeker import (
     Search,
     SeekerEffect,
 )
-from stores.table.bodies import Found, Read, Stamp
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
@@ -64,24 +58,19 @@ class _Waiter:
     """A leader has to have answered this question, or a later one; zero once it has."""
 
 
-class GroupProxy(Outlook):
-    """Asks, and waits for answers.
-
-    What it reads never goes back: each question names the state that was seen last, and a replica
-    that is not so far is no use. Receipts count as seen.
-    """
+class GroupProxy(Outlook[OutboxT]):
+    """Asks, and waits for answers."""
 
     def __init__(
-        self, entity: EntityId, codec: GroupCodec, incarnation: int, buffer_ticks: int
+        self, outbox: OutboxT, codec: GroupCodec, incarnation: int, buffer_ticks: int
     ) -> None:
         """Start without a leader; call ``start`` next.
 
         No earlier proxy of this endpoint may have had the ``incarnation``: a clock in nanoseconds
-        will do. Mutations that find no leader for ``buffer_ticks`` fail.
+        will do. Requests that find no leader for ``buffer_ticks`` fail.
         """
-        super().__init__(entity, codec, incarnation)
+        super().__init__(outbox, codec, incarnation)
         self._buffer_ticks = buffer_ticks
-        self._questions = Questions(self._send_question, self._on_found)
         self._first_ticket = 2 * (incarnation >> 1)
         """Tickets begin here: a late answer to an earlier proxy of this endpoint answers none."""
         self._waiters: dict[int, _Waiter] = {}
@@ -91,28 +80,21 @@ class GroupProxy(Outlook):
         self._tick = self._silent_ticks = self._leaderless_ticks = 0
         self._is_closed = False
 
-    def __repr__(self) -> str:
-        """Show in one line what matters when something hangs."""
-        return (
-            f"<GroupProxy {self.entity} asked={len(self._questions)} seen={self._seen}"
-            f" unanswered={len(self._outbox)} {self._seeker!r}>"
-        )
-
     # -- inputs ----------------------------------------------------------------------------------
 
-    def start(self) -> list[Effect]:
+    def start(self) -> list[ReplicaEffect]:
         """Search for a leader."""
         self._seek()
         return self._take_effects()
 
-    def survey(self, replicas: Sequence[EndpointId]) -> list[Effect]:
+    def survey(self, replicas: Sequence[EndpointId]) -> list[ReplicaEffect]:
         """Learn which replicas can be reached, the nearest first."""
         self._replicas = frozenset(replicas)
         self._strangers &= self._replicas
-        self._questions.survey(replicas)
+        self._on_survey(replicas)
         return self._take_effects()
 
-    def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> list[Effect]:
+    def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> list[ReplicaEffect]:
         """Take in a letter from the proxies' topic; raises ``DecodeError`` for a bad one."""
         letter = self.read(payload)
         if not self._is_closed and letter.sender != OUTSIDE:
@@ -124,13 +106,13 @@ class GroupProxy(Outlook):
             self._check_idle()
         return self._take_effects()
 
-    def flush(self, now_ns: int) -> list[Effect]:
+    def flush(self, now_ns: int) -> list[ReplicaEffect]:
         """Send what was asked since the last flush: once per turn of the loop."""
         if not self._is_closed:
             self._pump()
         return self._take_effects()
 
-    def tick(self, now_ns: int) -> list[Effect]:
+    def tick(self, now_ns: int) -> list[ReplicaEffect]:
         """Let one tick (100 ms) pass."""
         if self._is_closed:
             return []
@@ -146,37 +128,24 @@ class GroupProxy(Outlook):
             if self._tick % HEARTBEAT_TICKS == 0:
                 self._seek()
         self._pump()
-        self._questions.tick()
+        self._tick_questions()
         return self._take_effects()
 
-    def peer_unreachable(self, endpoint: EndpointId) -> list[Effect]:
+    def peer_unreachable(self, endpoint: EndpointId) -> list[ReplicaEffect]:
         """Take note that there is no path to an endpoint any more."""
         self._carry_out(self._seeker.unreachable(endpoint))
         return self._take_effects()
 
-    def endpoint_discovered(self, endpoint: EndpointId) -> list[Effect]:
+    def endpoint_discovered(self, endpoint: EndpointId) -> list[ReplicaEffect]:
         """Take note that there is a path to an endpoint: the leader may be there."""
         if not self._is_closed:
             self._carry_out(self._seeker.discovered())
         return self._take_effects()
 
-    def ask(self, question: Question, *, is_for_master: bool) -> list[Effect]:
-        """Ask the nearest replica, or the leader; ``ReadAnswered`` brings what came of it."""
-        self._questions.ask(question, is_for_master=is_for_master)
-        return self._take_effects()
-
-    def cancel(self, number: int) -> None:
-        """Ask no longer."""
-        self._questions.cancel(number)
-
-    def explain(self, number: int) -> str:
-        """Say why a question has no answer yet."""
-        return self._questions.explain(number)
-
-    def close(self) -> list[Effect]:
+    def close(self) -> list[ReplicaEffect]:
         """Refuse requests without an outcome, as none will come."""
         if not self._is_closed:
-            text = "the store's proxy closed"
+            text = f"the {self._outbox.words.kind}'s proxy closed"
             self._resolve(self._outbox.give_up(ErrorCode.SHUTTING_DOWN, text))
             self._is_closed = True
             self._effects.append(Closed(ErrorCode.SHUTTING_DOWN, text))
@@ -184,11 +153,11 @@ class GroupProxy(Outlook):
 
     # -- idleness --------------------------------------------------------------------------------
 
-    def begin_idle(self, token: int) -> list[Effect]:
+    def begin_idle(self, token: int) -> list[ReplicaEffect]:
         """Wait until all that was asked for has its outcome, and a leader has answered since."""
-        self.requests.seal()
+        self._outbox.seal()
         self._seek()
-        self._waiters[token] = _Waiter(self.requests.last_request, self._sought)
+        self._waiters[token] = _Waiter(self._outbox.last_request, self._sought)
         return self._take_effects()
 
     def cancel_idle(self, token: int) -> None:
@@ -239,7 +208,7 @@ class GroupProxy(Outlook):
     def _move_to(self, group: bytes | None) -> None:
         if self.group is not None:
             self._outbox.register_anew()
-            self._seen = NOTHING_SEEN
+            self._forget_seen()
             self._seeker = new_seeker()
         self.group = group
 
@@ -253,7 +222,10 @@ class GroupProxy(Outlook):
                     if leader != former:
                         self._outbox.rewind()
                     self._outbox.resume()
-                    self._questions.master = leader.entity.endpoint
+                    self._on_leader(leader.entity.endpoint)
+                case MasterFound():
+                    self._effects.append(effect)
+                    self._on_touch()
                 case Drop() | Refuse() | Depose():
                     pass  # nothing was loaded, and members see to their leaders themselves
                 case _:
@@ -264,8 +236,8 @@ class GroupProxy(Outlook):
     def _on_content(self, sender: EndpointId, content: Message | Word, now_ns: int) -> None:
         is_leader = sender == self.leader
         match content:
-            case Answered(ticket, Found() | ReadRefusedCommand() as answer):
-                self._on_answer(sender, self._number_of(ticket), answer)
+            case Answered(ticket, answer) if (number := self._number_of(ticket)) is not None:
+                self._on_answer(sender, number, answer)
             case Answered(ticket, answer):
                 if is_leader and self._seeker.leader is not None:
                     self._carry_out(self._seeker.hear(self._seeker.leader, now_ns))
@@ -281,37 +253,20 @@ class GroupProxy(Outlook):
             case _:
                 pass
 
-    def _on_answer(
-        self, sender: EndpointId, number: int | None, answer: Found | ReadRefusedCommand
-    ) -> None:
-        if number is None:
-            return
-        if isinstance(answer, ReadRefusedCommand):
-            self._questions.refuse(sender, replace(answer, number=number))
-        elif self._questions.expects(sender, number):
-            self._seen = max(self._seen, answer.stamp)
-            found = replace(answer.answer, number=number)
-            self._questions.answer(sender, found, answer.stamp.revision)
-
     def _on_declined(self, sender: EndpointId, ticket: int, setback: Setback) -> None:
         number = self._number_of(ticket)
         if number is None:
             self._outbox.declined(self._outbox_ticket(ticket))
         else:
-            refusal = ReadRefusedCommand(number, is_stale=False, text=setback.value)
-            self._questions.refuse(sender, refusal)
+            self._on_refusal(sender, number, setback.value)
 
     def _on_barred(self, sender: EndpointId, ticket: int, text: str) -> None:
         """Learn that a right is missing: no other replica has another answer."""
         number = self._number_of(ticket)
         if number is not None:
-            refusal = ReadRefusedCommand(number, is_stale=False, text=text, is_denied=True)
-            self._questions.refuse(sender, refusal)
+            self._on_denial(sender, number, text)
         elif self._outbox.awaits(self._outbox_ticket(ticket)):
             self._resolve(self._outbox.give_up(ErrorCode.NOT_AUTHORIZED, text))
-
-    def _on_found(self, answer: ReadAnswerCommand | ReadRefusedCommand, revision: int) -> None:
-        self._effects.append(ReadAnswered(answer.number, answer, revision))
 
     def _on_outcomes(self, ticket: int, answer: object, *, is_seen: bool) -> None:
         outcomes = self._outbox.answered(self._outbox_ticket(ticket), answer)
@@ -322,23 +277,17 @@ class GroupProxy(Outlook):
         self._resolve(outcomes)
         self._pump()
 
-    def _see(self, term: int, outcome: Outcome) -> None:
-        if isinstance(outcome.result, Applied):
-            count = outcome.last_request - outcome.first_request
-            self._seen = max(self._seen, Stamp(term, outcome.result.revision + count))
-
     # -- questions and requests ------------------------------------------------------------------
 
-    def _send_question(self, replica: EndpointId, question: Question) -> None:
-        is_linear = self._questions.is_for_master(question.number)
-        ticket = self._first_ticket + 2 * question.number + 1
-        self._say(replica, Ask(ticket, Read(self._seen, is_linear, question)))
+    def _ask(self, replica: EndpointId, number: int, request: object) -> None:
+        """Send a question, to which the answer comes under its number."""
+        self._say(replica, Ask(self._first_ticket + 2 * number + 1, request))
 
     def _pump(self) -> None:
         """Send the leader what has room under way."""
         leader = self.leader
         if leader is None or not self._seeker.is_in_touch:
-            self.requests.seal()
+            self._outbox.seal()
             return
         asked: list[tuple[int, object]] = []
         self._outbox.pump(lambda *each: asked.append(each), is_local=False)
@@ -354,13 +303,47 @@ class GroupProxy(Outlook):
         return (ticket - self._first_ticket) // 2
 
     def _give_up_waiting(self) -> None:
-        self.requests.seal()
+        self._outbox.seal()
         waited = min(self._outbox.silent_ticks, self._leaderless_ticks)
         if len(self._outbox) and waited >= self._buffer_ticks:
-            text = f"no master answered for {self._buffer_ticks / 10:g} s, ask again"
-            self._resolve(self._outbox.give_up(ErrorCode.NO_SUCH_MASTER, text))
+            words = self._outbox.words
+            text = f"no {words.leader} answered for {self._buffer_ticks / 10:g} s, ask again"
+            self._resolve(self._outbox.give_up(words.unreachable, text))
 
     def _resolve(self, outcomes: Iterable[Outcome]) -> None:
         for outcome in outcomes:
             self._resolved_request = outcome.last_request
             self._effects.append(Resolve(outcome))
+
+    # -- the machine's own -----------------------------------------------------------------------
+
+    def _on_survey(self, replicas: Sequence[EndpointId]) -> None:
+        """Learn which replicas can be asked, the nearest first."""
+
+    def _on_leader(self, endpoint: EndpointId) -> None:
+        """Learn where the leader is that is followed from now on."""
+
+    def _on_touch(self) -> None:
+        """Learn that a leader is found, or the last one found again."""
+
+    @abstractmethod
+    def _on_answer(self, sender: EndpointId, number: int, answer: object) -> None:
+        """Take in what came to a question."""
+
+    @abstractmethod
+    def _on_refusal(self, sender: EndpointId, number: int, text: str) -> None:
+        """Learn that a replica has no answer to a question."""
+
+    @abstractmethod
+    def _on_denial(self, sender: EndpointId, number: int, text: str) -> None:
+        """Learn that a question takes a right that is missing here."""
+
+    @abstractmethod
+    def _tick_questions(self) -> None:
+        """Let a tick pass: ask again what has no answer."""
+
+    def _see(self, term: int, outcome: Outcome) -> None:
+        """Count what a request came to as seen: no later read may give an earlier state."""
+
+    def _forget_seen(self) -> None:
+        """Count nothing as seen: another group has another history."""

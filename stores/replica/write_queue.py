@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import deque
 from typing import Protocol
 
-from stores.group.effects import Persist, SavePromises, SyncMarks
+from stores.group.effects import Persist, SavePromises, StageParts, SyncMarks
 from stores.group.member import Member
 from stores.replica.effects import Begin, Rows, ToDisk
 
-Write = Persist | SavePromises | SyncMarks | Begin
+Write = Persist | StageParts | SavePromises | SyncMarks | Begin
 
 
 class Keeper(Protocol):

@@ -220,7 +220,7 @@ _PARTS: Final[dict[int, shapes.Shape[Part]]] = {
     34: (WritersPart, (shapes.ledger_rows,)),
     35: (SessionsPart, (fields.list_of(_session, SESSIONS_MAX),)),
 }
-_ANSWERS: Final[dict[int, shapes.Shape[Answered]]] = {
+ANSWERS: Final[dict[int, shapes.Shape[Answered]]] = {
     48: (Registration, (fields.count, fields.count)),
     49: (_outcomes, (fields.list_of(fields.outcome, OUTCOMES_MAX),)),
     50: (UnknownWriter, (fields.count,)),
@@ -353,7 +353,7 @@ def decode_part(data: bytes) -> Part:
 
 def decode_answer(data: bytes) -> Answered:
     """Read an answer; raises ``DecodeError``."""
-    return shapes.read(_ANSWERS, data, "an answer of a store")
+    return shapes.read(ANSWERS, data, "an answer of a store")
 
 
 class TableCodec:

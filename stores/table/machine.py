@@ -282,7 +282,7 @@ class TableMachine(AppliedReads, Machine):
         head = HeadPart(self.revision, lineage.position, len(self), self._quota, reigns)
         return [head, *small_parts(self._writers.rows(), self._lifetimes.sessions.rows())]
 
-    def prepare(self, number: int, part: object) -> None:
+    def prepare(self, number: int, part: object) -> object:
         """Put a snapshot together as its parts come, so that ``install`` has little to do."""
         if isinstance(part, HeadPart):
             self._thawing = Thawed(part) if number == 0 else None
@@ -291,6 +291,7 @@ class TableMachine(AppliedReads, Machine):
                 self._thawing.take(part)
             except DecodeError:
                 self._thawing = None  # ``install`` says so again.
+        return part
 
     def install(self, parts: Sequence[object]) -> None:
         """Replace the whole state; watches begin anew. Raises ``DecodeError`` for a bad one."""

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
         ("mixes", "two subscribers"),
         ("latency", "peermesh, any core"),
         ("store", "put, memory"),
+        ("qos2", "in memory, 16 pairs"),
     ],
 )
 def test_a_quick_run_gives_a_line_of_json(name: str, variant: str) -> None:

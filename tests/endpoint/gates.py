@@ -67,5 +67,6 @@ def sqlite_rows(path: str | Path, options: Mapping[str, Any] = {}) -> SQLiteRepl
 
 
 def gate(log: Log, method: str, failure: Exception | None = None) -> Gate:
+    """Stand before a method of a log's files: ``write`` does all that waits for the disk."""
     log.part.backend = found = Gate(log.part.backend, method, failure)
     return found

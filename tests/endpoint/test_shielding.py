@@ -16,6 +16,7 @@ PACKAGES = ("wire", "handshake", "net", "channels", "stores", "endpoint", "peerm
 EXPLAINED = {
     "endpoint/shielding.py": "the limit is an argument",
     "endpoint/tasks.py": "the endpoint's end cancels it, after waits that have limits",
+    "peermesh/brokers/edge/broker.py": "the end of the broker cancels it, after waits with limits",
     "peermesh/demo/stage.py": "the end of the play cancels it",
     "peermesh/testing/simulation/threads.py": "it sleeps for two milliseconds at most",
 }

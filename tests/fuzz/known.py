@@ -16,7 +16,6 @@ from tests.fuzz.targets import (
     handshake,
     http,
     lines,
-    log,
     mesh,
     modules,
     registry,
@@ -27,6 +26,7 @@ from tests.fuzz.targets import (
     tls,
     values,
     webhdfs,
+    websocket,
 )
 
 TARGETS: dict[str, ModuleType] = {
@@ -38,7 +38,6 @@ TARGETS: dict[str, ModuleType] = {
     "handshake": handshake,
     "http": http,
     "lines": lines,
-    "log": log,
     "mesh": mesh,
     "modules": modules,
     "registry": registry,
@@ -49,6 +48,7 @@ TARGETS: dict[str, ModuleType] = {
     "tls": tls,
     "values": values,
     "webhdfs": webhdfs,
+    "websocket": websocket,
 }
 
 CORPUS = Path(__file__).parent / "corpus"

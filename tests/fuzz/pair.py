@@ -99,8 +99,10 @@ class Pair:
 
     def begin(self) -> None:
         """Start both."""
-        self.carry(self.master.start(), TO_CLONE)
-        self.carry(self.clone.start(), TO_MASTER)
+        # As at endpoints: none hears anything before it is started.
+        told = (self.master.start(), TO_CLONE), (self.clone.start(), TO_MASTER)
+        for effects, where in told:
+            self.carry(effects, where)
 
     def converse(self, ticks: int) -> None:
         """Have the clone send what was asked there, and time pass."""

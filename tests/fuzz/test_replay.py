@@ -81,8 +81,9 @@ def test_no_input_takes_much_memory(name):
     [("values", b"\x01"), ("frames", b""), ("control", b""), ("handshake", b""), ("store", b""),
      ("replica_log", b""),
      ("texts", b"\x001"), ("lines", b"\x00\x00"), ("agent", b""), ("edge", b"\x00\x00"),
-     ("http", b"\x00\x00"), ("log", b""), ("mesh", b"\x00\x00"), ("tls", b""), ("webhdfs", b""),
-     ("admin", b""), ("modules", b""), ("registry", b""), ("rules", b"")],
+     ("http", b"\x00\x00"), ("mesh", b"\x00\x00"), ("tls", b""), ("webhdfs", b""),
+     ("admin", b""), ("modules", b""), ("registry", b""), ("rules", b""),
+     ("websocket", b"\x03\x00")],
 )  # fmt: skip
 def test_a_decoder_that_misbehaves_is_noticed(name, data, monkeypatch):
     """Break what each target calls first, and see the target fail."""
@@ -95,9 +96,10 @@ def test_a_decoder_that_misbehaves_is_noticed(name, data, monkeypatch):
               "handshake": "FrameDecoder", "store": "TableCore", "replica_log": "LogCore",
               "texts": "parse_value",
               "lines": "PublisherSession", "agent": "Inbox", "edge": "Guest", "http": "Access",
-              "log": "Keeper", "mesh": "EndpointLoop", "tls": "_network",
+              "mesh": "EndpointLoop", "tls": "_network",
               "webhdfs": "parse", "admin": "decode_request",
-              "modules": "Pipe", "registry": "Line", "rules": "_check_roles"}  # fmt: skip
+              "modules": "Pipe", "registry": "Line", "rules": "_check_roles",
+              "websocket": "Session"}  # fmt: skip
     assert broken.keys() == TARGETS.keys()
     target.check(data)
     monkeypatch.setattr(target, broken[name], misbehave)

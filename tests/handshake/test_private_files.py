@@ -38,9 +38,9 @@ from handshake.secret import ClusterSecret
 from peermesh import Backend, Endpoint
 from peermesh.cli.context_file import Contexts, load, save
 from peermesh.cli.serve import _read_token
-from stores.disk.log import SQLiteLogBackend
+from stores.disk.log_replica import SQLiteLogReplica
 from stores.disk.store_keys import keys_from_file, write_new_key
-from tests.stores.disk.files import StoreFile
+from tests.stores.disk.files import FOUNDING, StoreFile
 from wire.errors import CredentialsError, SettingsError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -396,8 +396,8 @@ def _store(path):
 
 
 def _log(path):
-    backend = SQLiteLogBackend(path)
-    backend.load_keeper(1, 1)
+    backend = SQLiteLogReplica(path)
+    backend.load(FOUNDING)
     return backend
 
 

@@ -121,6 +121,8 @@ def test_replicas_of_a_group_say_what_they_do_not_take_and_readers_hear_them() -
         assert role.may_command(group_topic("s"))
     assert not voter.may_hear(store_topics("s")[0]), "that is the master's"
     assert [role.may_command(proxy_topic("s")) for role in (voter, LEADER)] == [True, True]
+    _, reader, _ = log_topics("s")
+    assert voter.may_command(reader), "it answers a log's proxies"
     for role in (other, READER, WRITER, NOTHING):
         assert not role.may_command(proxy_topic("s")), "it may not answer for the group"
 

@@ -22,7 +22,9 @@ def endpoint() -> Iterator[blocking.Endpoint]:
         yield endpoint
 
 
-def is_readable(subscriber: blocking.Subscriber, timeout: float = 0) -> bool:
+def is_readable(
+    subscriber: blocking.Subscriber | blocking.StatusSubscriber, timeout: float = 0
+) -> bool:
     return bool(select.select([subscriber], [], [], timeout)[0])
 
 
@@ -117,3 +119,28 @@ def test_the_end_is_readable_and_closing_closes_it(endpoint: blocking.Endpoint) 
     with pytest.raises(EndpointClosed):
         ended.get()
     ended.close()
+
+
+# Status events.
+
+
+def test_it_is_readable_while_events_wait(endpoint: blocking.Endpoint) -> None:
+    early, late = endpoint.subscribe_status(), endpoint.subscribe_status()
+    descriptor = early.fileno()
+    assert not is_readable(early)
+    endpoint.unpeer("127.0.0.1", 1)
+    endpoint.unpeer("127.0.0.1", 2)
+    assert is_readable(early, limit())
+    early.get(limit())
+    assert is_readable(early, limit())
+    assert len(early.poll()) == 1
+    assert not is_readable(early)
+    assert is_readable(late)
+    early.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+    late.poll()
+    assert not is_readable(late)
+    endpoint.shutdown()
+    assert is_readable(late, limit())
+    late.close()

@@ -105,7 +105,7 @@ def test_error_raises_at_the_next_read_and_ends_the_subscription(pair: Pair, way
 
 def await_end(reader: blocking.Endpoint, subscriber: blocking.Subscriber) -> None:
     """Wait until nothing is wanted any more."""
-    topics_of = reader._core.loop.topics_of
+    topics_of = reader._endpoint.loop.topics_of
     while reader._passage.call_sync(topics_of, subscriber._mailbox):
         threading.Event().wait(0.001)
 

@@ -99,7 +99,7 @@ def test_what_was_parked_comes_in_its_order_when_the_reader_goes_on(mesh: Mesh) 
 
 
 def test_topics_that_wait_for_one_link_keep_the_order_among_them(mesh: Mesh) -> None:
-    (peering,) = mesh.publisher._core.loop.peerings.values()
+    (peering,) = mesh.publisher._endpoint.loop.peerings.values()
     data = peering.connection.link.data
     data.limits = replace(data.limits, own=Mark(2_000, 1_000))
     messages = [(f"many/{number % 7}", number) for number in range(COUNT)]
@@ -192,14 +192,14 @@ def test_a_role_that_changes_drops_what_is_parked_and_tells_its_publisher(
     mesh: Mesh, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     mesh.fill()
-    authorisation = mesh.publisher._core.loop.core.authorisation
+    authorisation = mesh.publisher._endpoint.loop.core.authorisation
 
     def refuse(topic: str) -> None:
         raise NotAllowed(f"not on {topic}")
 
     monkeypatch.setattr(type(authorisation), "check_publish", staticmethod(refuse))
     monkeypatch.setattr(mesh.publisher._outbound, "_allow", refuse)
-    publication = mesh.publisher._core.loop.publication
+    publication = mesh.publisher._endpoint.loop.publication
     mesh.publisher._passage.call_sync(publication.invalidate)
     while mesh.publisher._pump._parking:
         threading.Event().wait(0.001)

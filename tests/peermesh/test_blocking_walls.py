@@ -58,7 +58,7 @@ def fail(endpoint: blocking.Endpoint) -> None:
     async def boom() -> None:
         raise Boom
 
-    endpoint._passage.call_sync(endpoint._core.loop.start_task, boom)
+    endpoint._passage.call_sync(endpoint._endpoint.loop.start_task, boom)
 
 
 def lose_loop(endpoint: blocking.Endpoint) -> None:
@@ -159,7 +159,7 @@ def test_an_error_between_the_threads_ends_its_endpoint_alone(
     def boom(*_: object) -> None:
         raise Boom
 
-    monkeypatch.setattr(endpoint._core.loop.publication, "put_all", boom)
+    monkeypatch.setattr(endpoint._endpoint.loop.publication, "put_all", boom)
     with suppress(EndpointFailed):
         while True:
             endpoint.publish("/t", b"x")

@@ -172,7 +172,7 @@ class Ours:
         assert addresses is not None
         hello, wave = messages.Hello(CLIENT, ""), messages.Hello(CLIENT, desk.HERE)
         greeting = PREAMBLE + messages.write(hello)
-        attach = messages.write(messages.Attach("evil"))
+        attach = messages.write(messages.Attach("evil", is_known=False))
         files = self.gateway.port
         return [
             (self.mesh_port, "/", PREAMBLE),

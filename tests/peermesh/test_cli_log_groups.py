@@ -50,6 +50,10 @@ def test_the_log_of_a_group_goes_on_without_its_leader(capsys, nodes) -> None:
     assert all(each["voter"] for each in found.values())
     (leader,) = (name for name, each in found.items() if each["leader"])
     assert tell(capsys, "log", "watch", "trips", "--consumer", "w", "--earliest", "--count", "1")
+    heir = next(name for name in found if name != leader)
+    tell(capsys, "log", "transfer", "trips", heir)
+    assert members(capsys)[heir]["leader"]
+    leader = heir
     nodes[leader].kill()
     nodes[leader].wait()
     assert tell(capsys, "log", "append", "trips", "second") == "0 1\n"
@@ -57,6 +61,21 @@ def test_the_log_of_a_group_goes_on_without_its_leader(capsys, nodes) -> None:
     assert tell(capsys, "log", "offsets", "trips") == "0 0 2\n"
     assert tell(capsys, "log", "consumers", "trips") == "1 w\n"
     assert leader not in {name for name, each in members(capsys).items() if each["leader"]}
+
+
+def test_a_replica_of_a_log_that_came_later_is_given_a_vote_and_loses_it(
+    capsys, monkeypatch
+) -> None:
+    with Endpoint(name="a") as a, Endpoint(name="late") as late:
+        port = a.listen()
+        a.attach_log_replica("trips", voters=["a"]).await_leader(limit())
+        assert late.peer("127.0.0.1", port)
+        late.attach_log_replica("trips").await_leader(limit())
+        monkeypatch.setenv("PEERMESH_PEER", str(port))
+        tell(capsys, "log", "add", "trips", "late")
+        assert members(capsys)["late"]["voter"]
+        tell(capsys, "log", "remove", "trips", "late")
+        assert not members(capsys)["late"]["voter"]
 
 
 def test_a_log_with_a_keeper_has_no_members(capsys, monkeypatch) -> None:

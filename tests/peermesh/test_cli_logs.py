@@ -92,7 +92,11 @@ def test_what_goes_wrong_is_said_in_a_line(log):
 
 
 @pytest.mark.parametrize(
-    "command", ["keep", "follow", "promote", "append", "read", "watch", "offsets", "consumers"]
+    "command",
+    [
+        *("keep", "follow", "promote", "replica", "append", "read", "watch", "offsets"),
+        *("consumers", "members", "add", "remove", "transfer"),
+    ],
 )
 def test_every_command_explains_itself(command):
     shown = run(command, "--help")
@@ -130,13 +134,13 @@ def node(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 def test_a_follower_is_promoted_when_its_keeper_is_gone(tmp_path):
     path = str(tmp_path / "copy.db")
-    with node("keep", "ev", "--replicas", "1") as (keeper, address):
+    with node("keep", "ev") as (keeper, address):
         with node("follow", "ev", "--path", path, "--peer", address) as (follower, other):
             appended = run("append", "ev", "1", "--peer", address)
-            assert appended.stdout == "0 0\n", "the follower has it"
+            assert appended.stdout == "0 0\n"
             refused = run("promote", "ev", "--peer", other)
             assert refused.returncode == ExitCode.FAILED
-            assert "its master is alive" in refused.stderr
+            assert "its keeper is alive" in refused.stderr
             keeper.kill()
             keeper.wait()
             promoted = run("promote", "ev", "--peer", other, "--force")

@@ -1,7 +1,8 @@
-"""``peermesh broker qos2`` and ``peermesh dlq``, as their users meet them."""
+"""``peermesh broker qos2``, ``peermesh topic`` and ``peermesh dlq``, as their users meet them."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -75,7 +76,7 @@ def talk(port: int) -> Iterator[tuple[object, object]]:
         yield say, file.readline
 
 
-@pytest.mark.parametrize("command", [["broker", "qos2"], ["dlq"], ["dlq", "replay"]])
+@pytest.mark.parametrize("command", [["broker", "qos2"], ["dlq"], ["dlq", "replay"], ["topic"]])
 def test_the_commands_explain_themselves(command):
     found = run(*command, "--help")
     assert found.returncode == ExitCode.DONE
@@ -117,6 +118,31 @@ def test_dead_letters_are_listed_shown_replayed_and_purged(tmp_path):
         assert run("dlq", "list", "--peer", address).stdout == ""
 
 
+def test_topics_are_listed_shown_and_deleted(tmp_path):
+    with broker(tmp_path) as (address, publishers, consumers):
+        with talk(publishers) as (say, hear):
+            for text in ("one", "two"):
+                say(f"BEGIN tea\n{text}\nEND\nPUBREL\n")
+                assert (hear(), hear()) == ("PUBREC\n", "PUBCOMP\n")
+        with talk(consumers) as (say, hear):
+            say("LOGIN billing\nSUBSCRIBE tea\n")
+            assert hear() + hear() + hear() == "BEGIN tea\none\nEND\n"
+            say(f"PUBREC {hashlib.md5(b'one').hexdigest()}\n")
+            assert hear() == "PUBREL\n"
+        listed = run("topic", "list", "--peer", address).stdout
+        assert listed == "dead_letter: 0 consumers\ntea: 1 consumer\n"
+        shown = run("topic", "show", "tea", "--peer", address).stdout
+        assert shown == "tea: 2 messages, the last one is tea/2\n  1 for billing\n"
+        told = json.loads(run("topic", "show", "tea", "--json", "--peer", address).stdout)
+        assert (told["messages"], told["last"], told["waiting"]) == (2, 2, {"billing": 1})
+        assert run("topic", "delete", "tea", "--peer", address).stdout == "deleted tea\n"
+        again = run("topic", "delete", "tea", "--peer", address)
+        assert again.returncode == ExitCode.FAILED
+        assert "there is no topic tea" in again.stderr
+        assert run("topic", "list", "--peer", address).stdout == "dead_letter: 0 consumers\n"
+    assert not list(tmp_path.glob("topic-tea*"))
+
+
 def test_what_was_published_is_there_after_a_restart(tmp_path):
     with broker(tmp_path) as (_, publishers, _), talk(publishers) as (say, hear):
         say("BEGIN tea\ngreen\nEND\nPUBREL\n")
@@ -132,6 +158,7 @@ def test_what_was_published_is_there_after_a_restart(tmp_path):
         (["broker", "qos2", "--host", "0.0.0.0", "--memory"], "--allow-plain"),
         (["broker", "qos2", "--follow"], "--peer HOST:PORT"),
         (["dlq", "list"], "--peer HOST:PORT"),
+        (["topic", "list"], "--peer HOST:PORT"),
     ],
 )
 def test_what_cannot_be_is_refused_with_advice(arguments, said):

@@ -1,4 +1,4 @@
-"""Endpoints that are opened and closed again and again leave nothing behind, in both colours."""
+"""Endpoints that are opened and closed again and again leave nothing behind, in every door."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from peermesh import Endpoint, blocking
+from peermesh import Endpoint, aio, blocking
+from tests.doors import run_in_asyncio
 
 FILES = Path("/proc/self/fd")
 
@@ -101,3 +102,26 @@ def test_cycles_in_threads_leave_nothing_behind() -> None:
             cycle()
         after = Held.now()
     assert grown(before, after) == []
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_cycles_in_asyncio_leave_nothing_behind(loop: str) -> None:
+    async def cycle() -> None:
+        async with aio.Endpoint() as endpoint:
+            await endpoint.listen()
+            with endpoint.subscribe("/t", local=True) as subscriber:
+                async with endpoint.attach_master("s") as store:
+                    await (await store.put("k", 1)).applied()
+                    await endpoint.publish("/t", 1)
+                    assert (await subscriber.get()).data == 1
+
+    async def main() -> None:
+        for _ in range(WARM_UP):
+            await cycle()
+        before = Held.now()
+        for _ in range(CYCLES):
+            await cycle()
+        after = Held.now()
+        assert grown(before, after) == []
+
+    run_in_asyncio(main, loop=loop)

@@ -51,17 +51,21 @@ PLACES = {
     "endpoint/loop.py EndpointLoop.move_store": Heard("a store's or log's", STORES),
     "endpoint/loop.py EndpointLoop.add_reader": Heard("a subscriber's", PUBLISHING),
     "endpoint/loop.py EndpointLoop.add_topics": Heard("a subscriber's", PUBLISHING),
-    "endpoint/endpoint.py Endpoint.subscribe": Heard("a program's", PUBLISHING),
+    "endpoint/endpoint.py Endpoint.read_with": Heard("a program's", PUBLISHING),
     "endpoint/endpoint.py Endpoint.forward": Heard("a program's", PUBLISHING),
-    "endpoint/replicas/logs/log_attachments.py LogAttachments._collect": Heard(
+    "endpoint/replicas/group_logs/single.py SingleLogs._collect": Heard(
         "those it collects", PUBLISHING
     ),
     "endpoint/pubsub/subscriber.py Subscriber.add_topic": Heard("a program's", PUBLISHING),
+    "endpoint/pubsub/gateway_client.py GatewayClient.__init__": Heard(
+        "a client's, which gets them", PUBLISHING
+    ),
     "peermesh/brokers/edge/bridge.py Bridge._enter": Heard("those in its settings", PUBLISHING),
     "peermesh/brokers/modules/mesh.py MeshModule.attach": Heard("in its file", PUBLISHING),
     "peermesh/cli/messages.py _subscribe": Heard("the user's, which are shown", PUBLISHING),
     "peermesh/cli/node.py _Node.live": Heard("the user's, which are passed on", PUBLISHING),
     "peermesh/cli/spark.py _watch": Heard("reports of a job, which are shown", PUBLISHING),
+    "peermesh/compat/broker/__init__.py Endpoint.make_subscriber": Heard("a program's", PUBLISHING),
     "peermesh/testing/agent/servant.py Servant._subscribe": Heard("a test's", PUBLISHING),
     "peermesh/testing/swarm/node.py Node.live": Heard("a simulation's", PUBLISHING),
 }
@@ -69,6 +73,8 @@ PLACES = {
 CLIENTS = {
     "endpoint/endpoint.py Endpoint.subscribe_status",  # events of the endpoint itself
     "peermesh/brokers/edge/blocking.py Subscriber.subscribe.subscribe",  # asks an edge broker
+    "peermesh/brokers/edge/relay.py Relay.attach",  # a client of a channel
+    "peermesh/brokers/edge/relay.py Relay.expect",  # a client of a channel
     "peermesh/cli/edge.py _subscribe",  # asks an edge broker
 }
 """Places where no topic of the mesh is heard."""

@@ -16,7 +16,7 @@ from handshake.secret import ClusterSecret
 from peermesh import Endpoint
 from peermesh.brokers import edge, qos2
 from peermesh.cli.application import run
-from peermesh.gateways import serve_webhdfs
+from peermesh.gateways import serve_webhdfs, serve_websocket
 from peermesh.testing.links import open_link
 from peermesh.testing.time_limits import limit
 from peermesh.testing.webhdfs import WebHDFSClient
@@ -86,6 +86,13 @@ async def raise_webhdfs(host: str, given: Credentials | None, allow: bool) -> No
             pass
 
 
+async def raise_websocket(host: str, given: Credentials | None, allow: bool) -> None:
+    token = "a-token-of-some-length" if allow else None
+    options = {"credentials": given, "allow_plain": allow, "token": token}
+    async with Endpoint() as endpoint, serve_websocket(endpoint, host=host, **options):
+        pass
+
+
 async def raise_link(host: str, given: Credentials | None, allow: bool) -> None:
     async with open_link(LOOPBACK, 1, host=host, allow_plain=allow):
         pass
@@ -99,6 +106,7 @@ DOORS: dict[str, tuple[str, Raise]] = {
     "registry of the edge broker": ("peermesh/brokers/edge/desk.py", raise_edge),
     "lines of the QoS-2 broker": ("peermesh/brokers/qos2/broker.py", raise_lines),
     "WebHDFS": ("peermesh/gateways/webhdfs/serving.py", raise_webhdfs),
+    "WebSocket": ("peermesh/gateways/websocket/server.py", raise_websocket),
     "link": ("peermesh/testing/links/link.py", raise_link),
 }
 HAS_TLS = [name for name in DOORS if name != "link"]
@@ -131,7 +139,9 @@ COMMANDS = {
     "edge": ["broker", "edge", "--registry", "0.0.0.0:0"],
     "qos2": ["broker", "qos2", "--host", EVERYWHERE, "--memory"],
     "webhdfs": ["serve", "webhdfs", "--store", "files", "--http", "0.0.0.0:0"],
+    "websocket": ["serve", "websocket", "--http", "0.0.0.0:0"],
     "link": ["link", "0.0.0.0:0", "127.0.0.1:1"],
+    "zeek": ["link", "zeek", "ws://192.0.2.1:27759", "--to-zeek", "x", "--listen", "127.0.0.1:0"],
     "edge-sub": ["broker", "edge-sub", "--registry", "192.0.2.1:4050", "topic"],
     "peer": ["pub", "topic", "1", "--peer", "192.0.2.1:4050"],
 }

@@ -27,8 +27,8 @@ import peermesh
 import stores
 import wire
 from endpoint.link.link import OutboxStatistics
-from peermesh import blocking, errors, names
-from peermesh.names import BLOCKING, COLOURED, SHARED, TRIO
+from peermesh import aio, blocking, errors, names
+from peermesh.names import AIO, BLOCKING, COLOURED, SHARED, TRIO
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGES = (wire, handshake, channels, stores, endpoint, peermesh)
@@ -65,16 +65,17 @@ def classes() -> Iterator[type]:
             yield from (value for value in vars(module).values() if isinstance(value, type))
 
 
-def test_both_colours_have_the_same_names():
-    assert peermesh.__all__ == blocking.__all__
+def test_all_doors_have_the_same_names():
+    assert peermesh.__all__ == blocking.__all__ == aio.__all__
     for name in SHARED:
-        assert getattr(peermesh, name) is getattr(blocking, name)
+        assert getattr(peermesh, name) is getattr(blocking, name) is getattr(aio, name)
     for name in COLOURED:
         assert getattr(peermesh, name) is not getattr(blocking, name)
+        assert getattr(peermesh, name) is not getattr(aio, name) or name == "Publisher"
     assert set(peermesh.__all__) <= set(dir(peermesh))
 
 
-@pytest.mark.parametrize(("package", "homes"), [("", TRIO), ("blocking", BLOCKING)])
+@pytest.mark.parametrize(("package", "homes"), [("", TRIO), ("blocking", BLOCKING), ("aio", AIO)])
 def test_type_checkers_see_the_names_that_are_there(package, homes):
     """They read no table, but what is imported for them, each name as itself."""
     path = ROOT / "peermesh" / package / "__init__.py"
@@ -203,7 +204,7 @@ def test_a_pickle_is_read_where_nothing_was_imported_before():
 
 def test_a_star_needs_no_extra():
     code = "import sys; sys.modules['h11'] = None\nfrom {} import *\nprint(serve_webhdfs, Endpoint)"
-    for package in ("peermesh", "peermesh.blocking"):
+    for package in ("peermesh", "peermesh.aio", "peermesh.blocking"):
         found = run(code.format(package))
         assert found.returncode == 0, found.stderr
 
@@ -218,7 +219,7 @@ def test_the_version_is_that_of_the_metadata():
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():
-    for module in (peermesh, blocking):
+    for module in (peermesh, blocking, aio):
         with pytest.raises(AttributeError, match="has no attribute 'Broker'"):
             _ = module.Broker
     assert not hasattr(names, "Broker")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -60,6 +61,9 @@ READERS = {
     "store add": ("store", "add", ENCODABLE, ENCODABLE),
     "store remove": ("store", "remove", ENCODABLE, ENCODABLE),
     "log members": ("log", "members", ENCODABLE),
+    "log add": ("log", "add", ENCODABLE, ENCODABLE),
+    "log remove": ("log", "remove", ENCODABLE, ENCODABLE),
+    "log transfer": ("log", "transfer", ENCODABLE, ENCODABLE),
     "store transfer": ("store", "transfer", ENCODABLE, ENCODABLE),
     "store lock": ("store", "lock", ENCODABLE, ENCODABLE, ENCODABLE),
     "log promote": ("log", "promote", ENCODABLE),
@@ -75,6 +79,8 @@ ELSEWHERE = {
     "dlq list": "test_dead_letters",
     "dlq replay": "test_dead_letters",
     "dlq show": "test_dead_letters; bytes as they are, but not to a terminal: test_cli_qos2",
+    "topic list": "test_topics",
+    "topic show": "test_topics",
     "spark watch": "test_progress_of_jobs",
     "node": "test_status_events",
     "check": "test_histories",
@@ -86,9 +92,11 @@ OWN_WORDS = {
     *("access remove", "access show", "access token", "access user"),
     *("broker edge", "broker edge-pub", "broker modules", "broker qos2"),
     *("certs init", "certs issue", "certs show", "completion"),
-    *("context add", "context ls", "context rm", "context use", "dlq purge", "help", "link"),
+    *("context add", "context ls", "context rm", "context use", "dlq purge", "help"),
+    *("link tcp", "link zeek", "serve websocket"),
     *("log follow", "log keep", "log replica", "secret new", "secret show", "serve webhdfs"),
     *("store dump", "store load", "store new-key", "store rekey", "ticket new", "ticket show"),
+    "topic delete",
 }
 """Those that write their own words, their arguments, and errors: all through ``say``."""
 
@@ -211,6 +219,18 @@ def test_dead_letters(capsys) -> None:
     letter = Letter(1, HOSTILE, HOSTILE, 1, HOSTILE, 1, ENCODABLE.encode(), 0)
     for as_json in (False, True):
         Output(as_json=as_json).tell(_as_text(letter), **_members(letter))
+    assert not found_in(capsys.readouterr().out)
+
+
+def test_topics(capsys) -> None:
+    from peermesh.brokers.qos2 import Topic, TopicContent
+    from peermesh.cli.topics import as_lines, as_text
+
+    topic = Topic(HOSTILE, HOSTILE, (HOSTILE,))
+    content = TopicContent(HOSTILE, HOSTILE, 1, 1, {HOSTILE: 1})
+    for as_json in (False, True):
+        Output(as_json=as_json).tell(as_text(topic), **asdict(topic))
+        Output(as_json=as_json).tell(as_lines(content), **asdict(content))
     assert not found_in(capsys.readouterr().out)
 
 

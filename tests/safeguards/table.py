@@ -18,6 +18,7 @@ from tests.safeguards.table_log_machine import LOG_MACHINE
 from tests.safeguards.table_log_replicas import LOG_REPLICAS
 from tests.safeguards.table_logs import LOG_SUCCESSION
 from tests.safeguards.table_machine import MACHINE
+from tests.safeguards.table_modules import MODULES
 from tests.safeguards.table_outside import BROKERS, GATEWAYS, SPARK
 from tests.safeguards.table_proxies import GROUP_PROXIES
 from tests.safeguards.table_quotas import QUOTAS
@@ -28,6 +29,7 @@ from tests.safeguards.table_secrets import SECRETS
 from tests.safeguards.table_seeker import SEEKER
 from tests.safeguards.table_sessions import SESSIONS
 from tests.safeguards.table_trust import TRUST
+from tests.safeguards.table_websocket import WEBSOCKET
 from tests.safeguards.table_wire import FRAMES
 
 WIRE = [
@@ -544,7 +546,9 @@ ENDPOINT = [
         "publishers wait for room",
         "a publisher fills the outbox without end",
         "endpoint/pubsub/publishing.py",
-        "            if full is not None:\n                await full.park()\n                continue\n",
+        "            if self._find_full(way) is not None:\n"
+        "                await self.turns.wait(partial(self._await_room, topic, kind, to))\n"
+        "                continue\n",
         "",
         ("tests/endpoint/pubsub/test_publishing.py",),
     ),
@@ -563,13 +567,9 @@ ENDPOINT = [
         "a mutation waits before it is asked for",
         "what is cancelled was asked for all the same, and is asked for again",
         "endpoint/replicas/stores/store_handle.py",
-        "        runner = self.runner\n        if self._since_yield >= YIELD_COUNT:\n"
-        "            await self._breathe()\n        if runner.error is not None:\n"
-        "            raise runner.error\n        self._since_yield += 1\n"
-        "        return runner.ask(request())\n",
-        "        runner = self.runner\n        self._since_yield += 1\n"
-        "        receipt = runner.ask(request())\n        if self._since_yield >= YIELD_COUNT:\n"
-        "            await self._breathe()\n        return receipt\n",
+        "        if self.is_due:\n            await self.breathe()\n        return self.ask(mutation)\n",
+        "        receipt = self.ask(mutation)\n        if self.is_due:\n"
+        "            await self.breathe()\n        return receipt\n",
         ("tests/endpoint/pubsub/test_publishing.py",),
     ),
     Safeguard(
@@ -683,14 +683,6 @@ SUCCESSION = [
         ("tests/stores/replica/test_promotion.py",),
     ),
     Safeguard(
-        "receipts wait for the replicas",
-        "what was acknowledged with replicas=n is lost with the master",
-        "stores/replication.py",
-        "        if self.replicas == 0:\n            return list(answers)\n",
-        "        if self.replicas >= 0:\n            return list(answers)\n",
-        ("tests/stores/log/test_keeper.py", "tests/stores/log/test_log_promotion_at_every_step.py"),
-    ),
-    Safeguard(
         "checksums of rows",
         "a flipped bit on the disk is served as a value",
         "stores/disk/table_rows.py",
@@ -712,7 +704,7 @@ SUCCESSION = [
         "stores/log/producers.py",
         "        if (found := self.place(name, sequence)) is not None:\n            return found\n",
         "        if (found := self.place(name, sequence)) is not None:\n            return None\n",
-        ("tests/stores/log/test_keeper.py",),
+        ("tests/stores/log/test_log_machine.py",),
     ),
 ]
 
@@ -731,10 +723,12 @@ SAFEGUARDS = [
     *DOORS,
     *FACE,
     *BROKERS,
+    *MODULES,
     *GATEWAYS,
     *SECRETS,
     *SPARK,
     *TRUST,
+    *WEBSOCKET,
     *RIGHTS,
     *RELOAD,
     *CONTROL,

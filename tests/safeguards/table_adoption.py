@@ -110,7 +110,7 @@ ADOPTION = [
         "a learner that closed is forgotten",
         "a master keeps its journal, and waits, for a clone that is gone",
         "stores/group/leading.py",
-        "            self._feeding.forget(member)\n",
+        "            self.feeding.forget(member)\n",
         "            pass\n",
         _MEMBER,
     ),
@@ -133,7 +133,7 @@ ADOPTION = [
     _kept(
         "what a copy is given anew is told as differences",
         "readers of a deposed master's events are told of all its keys as if they were new",
-        "endpoint/replicas/groups/single.py",
+        "endpoint/replicas/groups/single_stores.py",
         "        self.core.machine.carry_over(old.machine)\n",
         "",
         ("tests/endpoint/replicas/stores/test_farewells.py",),

@@ -87,9 +87,9 @@ CONTROL = [
     Safeguard(
         "an endpoint leads for others only what it may lead itself",
         "a copy without the right leads because a leader asks for it",
-        "endpoint/replicas/promoting.py",
-        "    if runner.guarding is not None:\n",
-        "    if False:\n",
+        "endpoint/replicas/groups/single.py",
+        '        runner.guarding.check("lead")\n',
+        "        pass\n",
         _ADMIN,
     ),
     Safeguard(

@@ -120,7 +120,7 @@ FOREIGN = [
     Safeguard(
         "a gateway answers to its own names",
         "a web page has its own name lead to the gateway, and reads and writes all files",
-        "peermesh/gateways/webhdfs/access.py",
+        "peermesh/gateways/access.py",
         "        if not self._names.know(host, certified):\n",
         "        if False:\n",
         (GATEWAY + "::test_a_page_of_another_site_gets_nothing",),
@@ -128,7 +128,7 @@ FOREIGN = [
     Safeguard(
         "a gateway asks for the origin",
         "a web page writes files",
-        "peermesh/gateways/webhdfs/access.py",
+        "peermesh/gateways/access.py",
         '        if not is_own_origin(headers.get("origin"), scheme, host):\n',
         "        if False:\n",
         (GATEWAY + "::test_a_certificate_opens_no_gateway_to_pages",),

@@ -217,7 +217,7 @@ HOSTILE = [
     Safeguard(
         "edge: numbers end",
         "one frame ends the broker",
-        "peermesh/brokers/edge/channel.py",
+        "peermesh/brokers/edge/relay.py",
         "        if first + count > INTEGER_MAX:\n",
         "        if False:\n",
         (EDGE,),
@@ -249,8 +249,8 @@ HOSTILE = [
     Safeguard(
         "edge: what waits in a topic is bounded",
         "publishers fill the memory while a subscriber stalls",
-        "peermesh/brokers/edge/channel.py",
-        "        if self._waiting_bytes + size > WAITING_BYTES_MAX:\n",
+        "peermesh/brokers/edge/relay.py",
+        "        if self._log_bytes + parcel.size > WAITING_BYTES_MAX:\n",
         "        if False:\n",
         (EDGE,),
     ),

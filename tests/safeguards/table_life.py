@@ -309,22 +309,6 @@ LIFE = [
         ("tests/stores/disk/test_removed_files.py",),
     ),
     Safeguard(
-        "a module that raises SystemExit gets its own end",
-        "the thread of all blocking endpoints ends with it",
-        "peermesh/brokers/modules/worker.py",
-        "            except BaseException as error:\n                _let_cancel(error)\n                if not",
-        "            except Exception as error:\n                _let_cancel(error)\n                if not",
-        ("tests/peermesh/brokers/modules/test_broker.py",),
-    ),
-    Safeguard(
-        "a module's process that cannot be started fails its messages",
-        "its worker waits for ever, and so does the end of the broker",
-        "peermesh/brokers/modules/process.py",
-        "                self._pipe, self._deaths = None, DEATHS_MAX\n",
-        "                self._pipe = None\n",
-        ("tests/peermesh/brokers/modules/test_process.py",),
-    ),
-    Safeguard(
         "a mistake in one request of the gateway is told to it",
         "its client sees a connection that ends, and tries again and again",
         "peermesh/gateways/webhdfs/serving.py",

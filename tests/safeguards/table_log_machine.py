@@ -10,6 +10,7 @@ _CODEC = "tests/stores/log/test_log_codec.py"
 _MODEL = "tests/stores/log/test_group_of_logs.py"
 _MEMBER = "tests/stores/group/test_member.py"
 _FILE = "tests/stores/disk/test_log_replica.py"
+_SNAPSHOTS = "tests/stores/replica/test_log_snapshots.py"
 
 
 def _part(name: str, why: str, file: str, text: str, replacement: str, *tests: str) -> Safeguard:
@@ -148,16 +149,16 @@ LOG_MACHINE = [
         "a snapshot has all runs",
         "a member that takes a snapshot lacks entries, and does not know it",
         "parts.py",
-        "    if not is_right or end != span.end:\n",
-        "    if False:\n",
+        "        if self._partition.end != self._span.end:\n",
+        "        if False:\n",
         _CODEC,
     ),
     _part(
         "runs are in the order of their entries",
         "a snapshot after this one leaves out runs that the other member lacks",
         "parts.py",
-        "        is_right = is_right and run.first_offset == end and is_later\n",
-        "        is_right = is_right and run.first_offset == end\n",
+        " or run.end > self._span.end or not is_later:\n",
+        " or run.end > self._span.end:\n",
         _CODEC,
     ),
     _part(
@@ -180,8 +181,8 @@ LOG_MACHINE = [
         "a snapshot leaves out what both have, and no more",
         "a member is given entries that it has, or not those that it lacks",
         "kept_runs.py",
-        "            for run in runs.after(lambda run: run.position.index <= index)\n",
-        "            for run in runs.after(lambda run: run.position.index <= index + 1)\n",
+        "bisect_right(self._indexes, index, self._begin)",
+        "bisect_right(self._indexes, index + 1, self._begin)",
         _UNIT,
         _PROGRAMS,
     ),
@@ -246,7 +247,7 @@ LOG_MACHINE = [
         "a file has no run without an entry",
         "what was never committed is served, once the next snapshot leaves it out",
         "stores/disk/log_replica.py",
-        "        if _count_runs(later) != self._runs.count_above(connection, applied.index):\n",
+        "        if _count_runs(entries[applied.index - self._meta.floor.index :]) != later:\n",
         "        if False:\n",
         _FILE,
     ),
@@ -257,5 +258,61 @@ LOG_MACHINE = [
         "            thaw(parts, KeptRuns())\n",
         "            pass\n",
         "tests/stores/disk/test_damage.py",
+    ),
+    _part(
+        "a file gives the run that is asked for, or none",
+        "an entry of another history is served in the place of one that was acknowledged",
+        "stores/disk/placed_runs.py",
+        "                if run.place != place:\n",
+        "                if False:\n",
+        _FILE,
+    ),
+    _part(
+        "what arrived of a snapshot is nothing without it",
+        "the half of a snapshot takes room on the disk for as long as the member lives",
+        "stores/disk/log_replica.py",
+        "            self._runs.forget_arrivals(connection)\n",
+        "",
+        _FILE,
+    ),
+    _part(
+        "a snapshot counts with all that was to arrive",
+        "a member that lacks entries of a snapshot serves the others, and acknowledges all",
+        "stores/disk/placed_runs.py",
+        "        if arrived != count:\n",
+        "        if False:\n",
+        _FILE,
+    ),
+    _part(
+        "a snapshot waits for what it leaves out",
+        "a member has acknowledged entries that are not in its file",
+        "stores/group/following.py",
+        "        if journal.durable < min(snapshot.after, journal.end_index):\n",
+        "        if False:\n",
+        _SNAPSHOTS,
+    ),
+    _part(
+        "no more of a snapshot is in memory than is under way",
+        "a leader fills the memory of who takes its snapshot",
+        "stores/group/snapshots.py",
+        "        return is_next and number < self.count + WINDOW_PARTS\n",
+        "        return is_next\n",
+        "tests/stores/group/test_snapshots.py",
+    ),
+    _part(
+        "what is let go stays for who is sent it",
+        "a member never catches up with a log that lets entries go",
+        "stores/replica/logs/books.py",
+        "        starts = kept_starts(member, machine.partitions.starts())\n",
+        "        starts = machine.partitions.starts()\n",
+        _SNAPSHOTS,
+    ),
+    _part(
+        "a file has entries, and memory has not",
+        "a log that grows fills the memory of each member",
+        "stores/replica/logs/books.py",
+        "        machine.release(journal.floor.index)\n",
+        "        pass\n",
+        _SNAPSHOTS,
     ),
 ]

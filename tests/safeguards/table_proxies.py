@@ -6,9 +6,10 @@ from tests.safeguards.safeguard import Safeguard
 
 OUTSIDE = ("tests/stores/replica/test_outside.py",)
 CODEC = ("tests/stores/group/test_group_codec.py",)
-PROXIES = "stores/replica/proxies.py"
+PROXIES = "stores/replica/tables/proxies.py"
 OUTSIDERS = "stores/replica/outsiders.py"
 PROXY = "stores/replica/outside.py"
+TABLE_PROXY = "stores/replica/tables/outside.py"
 
 GROUP_PROXIES = [
     Safeguard(
@@ -30,7 +31,7 @@ GROUP_PROXIES = [
     Safeguard(
         "proxies of groups: receipts count as seen",
         "a proxy does not find what it has a receipt for",
-        PROXY,
+        TABLE_PROXY,
         "            self._seen = max(self._seen, Stamp(term, outcome.result.revision + count))\n",
         "            assert count >= 0\n",
         OUTSIDE,
@@ -38,9 +39,9 @@ GROUP_PROXIES = [
     Safeguard(
         "proxies of groups: what is freshest waits for a majority",
         "a leader that was deposed answers with what is no more",
-        PROXIES,
-        "            self._carry_out(member.read((Outside(sender), ticket)))\n",
-        "            self._look(sender, ticket, read)\n",
+        OUTSIDERS,
+        "        self._carry_out(member.read((Outside(sender), ticket)))\n",
+        "        self._look(sender, ticket, question)\n",
         OUTSIDE,
     ),
     Safeguard(
@@ -55,8 +56,8 @@ GROUP_PROXIES = [
         "proxies of groups: a clone that is out of touch refuses them",
         "a proxy reads what a clone would not show its own readers",
         PROXIES,
-        "            if self._facts.is_stale(now_ns):\n",
-        "            if False:\n",
+        "        elif self._facts.is_stale(now_ns):\n",
+        "        elif False:\n",
         ("tests/endpoint/replicas/stores/test_store_proxies.py",),
     ),
     Safeguard(
@@ -78,17 +79,17 @@ GROUP_PROXIES = [
     Safeguard(
         "proxies of groups: they write in their own name",
         "a proxy moves another writer's ledger on, and its writes are lost",
-        PROXIES,
-        "        if writer.entity.endpoint != sender:\n",
-        "        if False:\n",
+        OUTSIDERS,
+        "                if writer.entity.endpoint != sender:\n",
+        "                if False:\n",
         OUTSIDE,
     ),
     Safeguard(
         "proxies of groups: quotas are not theirs",
         "what may write changes the quota, or has all members compare their state",
         PROXIES,
-        '            raise DecodeError(f"a proxy asks for a {type(request).__name__}: only members do that")\n',
-        "            writers = []\n",
+        '                raise DecodeError(f"a proxy asks for a {type(request).__name__}: only members do")\n',
+        "                return []\n",
         OUTSIDE,
     ),
     Safeguard(
@@ -102,17 +103,17 @@ GROUP_PROXIES = [
     Safeguard(
         "proxies of groups: a limit to linear questions of an endpoint",
         "a proxy makes a leader without a majority keep as much as it likes",
-        PROXIES,
-        "            if len(waiting) >= JOBS_MAX:\n",
-        "            if False:\n",
+        OUTSIDERS,
+        "        if len(waiting) >= JOBS_MAX:\n",
+        "        if False:\n",
         OUTSIDE,
     ),
     Safeguard(
         "proxies of groups: a limit to pages that wait for an endpoint",
         "a proxy makes a replica keep as much as it likes",
         PROXIES,
-        "        if not self._work.add(sender, ticket, in_steps(self._machine.prepare_scan, reply)):\n",
-        "        self._work._askers.setdefault(sender, {})[ticket] = in_steps(self._machine.prepare_scan, reply)\n        if False:\n",
+        "        if not self._work.add(endpoint, ticket, in_steps(self._machine.prepare_scan, reply)):\n",
+        "        self._work._askers.setdefault(endpoint, {})[ticket] = in_steps(self._machine.prepare_scan, reply)\n        if False:\n",
         OUTSIDE,
     ),
     Safeguard(
@@ -184,9 +185,9 @@ GROUP_PROXIES = [
     Safeguard(
         "proxies of groups: an answer is that of a replica which is known",
         "an endpoint that was not asked has reads wait for a state that there is not",
-        PROXY,
-        "        elif self._questions.expects(sender, number):\n",
-        "        else:\n",
+        TABLE_PROXY,
+        "            case Found(stamp, found) if self._questions.expects(sender, number):\n",
+        "            case Found(stamp, found):\n",
         OUTSIDE,
     ),
     Safeguard(

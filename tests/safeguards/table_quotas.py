@@ -7,7 +7,7 @@ from typing import Final
 from tests.safeguards.safeguard import Safeguard
 
 _STORES: Final = "tests/stores/test_quota.py"
-_LOGS: Final = "tests/stores/log/test_keeper.py"
+_LOGS: Final = "tests/stores/log/test_log_machine.py"
 _UPLOADS: Final = "tests/peermesh/gateways/webhdfs/test_quotas.py"
 _MEMORY: Final = "tests/endpoint/replicas/test_freed_memory.py"
 _BROKER: Final = "tests/peermesh/brokers/qos2/test_broker.py"
@@ -99,17 +99,18 @@ QUOTAS = [
     Safeguard(
         "quota: what is on its way to a log's disk counts",
         "a slow disk lets a log grow beyond its quota",
-        "stores/log/keeper.py",
-        "        self._judge.used = entries + stage.count, size + stage.size\n",
+        "stores/log/machine.py",
+        "        staged.count_used(*self._used)\n",
         "",
         (_LOGS,),
     ),
     Safeguard(
         "quota: trimming makes room in a log",
         "a full log stays full",
-        "stores/log/keeper.py",
-        "        touched = {run.partition for run in stage.runs}.union(stage.starts)\n",
-        "        touched = {run.partition for run in stage.runs}\n",
+        "stores/log/machine.py",
+        "            self._runs.trim(number, partition.start)\n"
+        "        self._count(before, self.partitions.used(touched))\n",
+        "            self._runs.trim(number, partition.start)\n",
         (_LOGS,),
     ),
     Safeguard(
@@ -156,8 +157,8 @@ QUOTAS = [
         "quota: publishers try again when a broker is full",
         "a message that a broker has no room for now is lost",
         "peermesh/brokers/qos2/client.py",
-        "UNFINISHED, QUOTA_EXCEEDED)",
-        "UNFINISHED)",
+        "UNFINISHED, QUOTA_EXCEEDED, TOPIC",
+        "UNFINISHED, TOPIC",
         (_BROKER + "::test_a_publisher_tries_again_until_there_is_room",),
     ),
 ]

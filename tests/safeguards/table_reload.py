@@ -28,9 +28,9 @@ RELOAD = [
     Safeguard(
         "a follower in touch ends when its keeper says so",
         "what may not be read any more is read on from the copy",
-        "stores/log/follower.py",
-        "        if refusal.is_reading and (is_ours or self.phase is not Phase.SYNCED):\n",
-        "        if refusal.is_reading and self.phase is not Phase.SYNCED:\n",
+        "stores/replica/core.py",
+        "        elif not self.is_served or sender == self.leader:\n",
+        "        elif not self.is_served:\n",
         _RELOAD,
     ),
     Safeguard(

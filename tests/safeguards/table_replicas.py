@@ -293,7 +293,7 @@ REPLICAS = [
         "a follower that joins learns what is committed",
         "a new clone is empty until its master's next tick",
         "stores/group/leading.py",
-        "        self._feeding.told_commit = -1  # It has to be told again, behind what it gets.\n",
+        "        self.feeding.told_commit = -1  # It has to be told again, behind what it gets.\n",
         "",
         ("tests/stores/group/test_member.py",),
     ),

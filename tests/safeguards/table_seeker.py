@@ -21,7 +21,7 @@ SEEKER = [
         "stores/seeker.py",
         "        if self._is_fenced(sender):\n",
         "        if False:\n",
-        (*SEEKER_TESTS, "tests/stores/log/test_log_promotion.py"),
+        SEEKER_TESTS,
     ),
     Safeguard(
         "a rival is believed at its third heartbeat",

@@ -74,7 +74,7 @@ TRUST = [
     Safeguard(
         "plain HTTP beyond loopback needs a token",
         "anybody on the network writes checkpoints",
-        "peermesh/gateways/webhdfs/access.py",
+        "peermesh/gateways/access.py",
         "        if is_open and protection is Protection.PLAIN and not is_local:\n",
         "        if False:\n",
         ("tests/peermesh/gateways/webhdfs/test_gateway.py",),

@@ -33,7 +33,7 @@ from peermesh import Backend, Endpoint, StatusCode, blocking
 from peermesh.brokers.edge import EdgeBroker, RemoteRegistry
 from peermesh.brokers.edge.line import make_network
 from peermesh.gateways import serve_webhdfs
-from peermesh.gateways.webhdfs.access import Access
+from peermesh.gateways.access import Access
 from peermesh.spark.configuration import spark_conf
 from peermesh.spark.options import MeshAddress
 from peermesh.testing.time_limits import limit

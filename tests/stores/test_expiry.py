@@ -7,8 +7,8 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from stores.batch import span_ns
 from stores.expiry import SLACK_COUNT, ExpiryQueue
+from stores.mutations import span_ns
 from wire.errors import InvalidData
 
 

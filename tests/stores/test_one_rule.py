@@ -7,15 +7,14 @@ from typing import Final
 
 import pytest
 
-from stores.effects import MasterFound, MasterLost, SecondMaster, Unicast
-from stores.epochs import promoted, started_at
+from stores.effects import MasterFound, MasterLost, SecondMaster
+from stores.epochs import started_at
 from stores.group.codec import GroupCodec
 from stores.group.positions import MemberId
 from stores.group.words import Leads
-from stores.log.encoding import encode_message
-from stores.log.messages import Welcome
-from stores.log.proxy import Proxy as LogProxy
-from stores.replica.outside import GroupProxy
+from stores.log.codec import LogCodec
+from stores.replica.logs.outside import LogProxy
+from stores.replica.tables.outside import TableProxy
 from stores.seeker import HEARTBEAT_TICKS, RIVAL_COUNT
 from stores.table.codec import TableCodec
 from wire.identifiers import EndpointId, EntityId
@@ -24,16 +23,15 @@ READER: Final = EntityId(EndpointId(b"r" * 16), 0)
 LOW: Final = EntityId(EndpointId(b"a" * 16), 0)
 HIGH: Final = EntityId(EndpointId(b"b" * 16), 0)
 CODEC: Final = GroupCodec(TableCodec())
+LOG_CODEC: Final = GroupCodec(LogCodec())
 BEFORE: Final = started_at(10**18)
 AFTER: Final = started_at(2 * 10**18)
 
-Reader = GroupProxy | LogProxy
+Reader = TableProxy | LogProxy
 
 
 def welcome_of(reader: Reader, leader: EntityId, epoch: int) -> bytes:
     """Give what a leader answers when it takes such a reader in."""
-    if isinstance(reader, LogProxy):
-        return encode_message(leader, Welcome(epoch, 1, 7, 1, 0, 0, ()))
     (payload,) = CODEC.encode(MemberId("m", 1), b"g" * 16, Leads(1, epoch))
     return payload
 
@@ -46,8 +44,8 @@ def hear(reader: Reader, leader: EntityId, epoch: int) -> list[object]:
 
 @pytest.fixture(
     params=[
-        lambda: GroupProxy(READER, CODEC, 1, 1_200),
-        lambda: LogProxy(READER, 1, None),
+        lambda: TableProxy(READER, CODEC, 1, 1_200),
+        lambda: LogProxy(READER, LOG_CODEC, 1, 1_200),
     ],
     ids=["proxy of a store", "reader of a log"],
 )
@@ -81,14 +79,6 @@ def test_every_reader_tells_once_of_a_rival_that_goes_on_speaking(reader: Reader
             reader.tick(1)
         hear(reader, HIGH, AFTER)
     assert told == [SecondMaster(LOW, BEFORE)]
-
-
-def test_a_reader_of_a_log_tells_a_leader_of_an_earlier_term_that_it_is_deposed() -> None:
-    reader = LogProxy(READER, 1, None)
-    reader.start()
-    hear(reader, HIGH, promoted(BEFORE, 0))
-    effects = reader.receive(LOW.endpoint, welcome_of(reader, LOW, AFTER), 1)
-    assert [each.to for each in effects if isinstance(each, Unicast)] == [LOW.endpoint]
 
 
 def test_every_reader_says_that_its_leader_was_replaced(reader: Reader) -> None:

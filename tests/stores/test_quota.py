@@ -295,7 +295,7 @@ def test_a_long_name_leaves_room_for_what_to_do() -> None:
 
 def test_what_shares_a_quota_is_counted_together() -> None:
     pool = QuotaPool("broker b", Quota(max_entries=10))
-    one, other = pool.join(), pool.join()
+    one, other = pool.join("one"), pool.join("other")
     assert one.look(4, 40) is None
     assert other.look(4, 40) is QuotaLevel.NEAR
     assert one.look(4, 40) is None, "it is told once"
@@ -313,4 +313,21 @@ def test_what_shares_a_quota_is_counted_together() -> None:
     assert one.quota == other.quota == Quota(max_entries=7)
     assert one.look(5, 50) is QuotaLevel.EXCEEDED
     one.replace(Quota(max_entries=70))
+    assert one.quota == other.quota == Quota(max_entries=7), "its log's own quota is not in force"
+    pool.replace(Quota(max_entries=70))
     assert other.look(2, 20) is QuotaLevel.RELIEVED
+
+
+def test_what_leaves_a_pool_gives_back_what_it_used() -> None:
+    pool = QuotaPool("broker b", Quota(max_entries=10))
+    one, other = pool.join("one"), pool.join("other")
+    one.look(4, 40)
+    other.look(4, 40)
+    again = pool.join("other")
+    assert (pool.entries, pool.size) == (4, 40), "the one that it takes the place of is counted"
+    again.look(5, 50)
+    pool.leave("one")
+    pool.leave("one")
+    pool.replace(Quota(max_entries=6))
+    assert (pool.entries, pool.size) == (5, 50)
+    assert (again.quota, one.quota) == (Quota(max_entries=6), Quota(max_entries=10))

@@ -6,6 +6,9 @@ import copy
 import math
 import pickle
 from collections.abc import Mapping, Set as AbstractSet
+from datetime import timedelta
+from enum import IntEnum
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given, strategies as st
@@ -13,7 +16,8 @@ from hypothesis import given, strategies as st
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import EncodeError
-from wire.values import Count, Set, Table, freeze
+from wire.order import place_of
+from wire.values import Count, Port, Set, Table, freeze
 
 ALIKE = (1, True, 1.0, Count(1))
 NAN = float("nan")
@@ -102,11 +106,52 @@ def test_the_operators_of_sets_are_those_of_python(a, b):
     assert Set(a).isdisjoint(b) == a.isdisjoint(b)
 
 
-def test_containers_iterate_in_the_order_of_their_encodings():
-    assert list(Set(["b", "aa", "a", 3])) == [3, "a", "b", "aa"]
-    assert list(Table({"b": 1, "aa": 2, "a": 3})) == ["a", "b", "aa"]
-    assert list(Table([(3, "x"), (1, "y")]).items()) == [(1, "y"), (3, "x")]
-    assert list(Table([(3, "x"), (1, "y")]).values()) == ["y", "x"]
+IN_ORDER = [
+    None,
+    True,
+    Count(13),
+    3,
+    "a",
+    "aa",
+    "b",
+    Port(22, Port.TCP),
+    timedelta(seconds=1),
+    Set(["aa"]),
+    Table({"aa": 1}),
+    (1, 2, 3),
+]
+"""Type first, and then by value: Broker's order."""
+
+
+@pytest.mark.parametrize("is_received", [False, True])
+def test_containers_go_through_what_they_hold_in_the_order_of_broker(is_received):
+    elements, table = Set(IN_ORDER[::-1]), Table([(key, str(key)) for key in IN_ORDER[::-1]])
+    if is_received:
+        elements, table = decode(encode(elements)), decode(encode(table))
+    assert list(elements) == IN_ORDER
+    assert list(table) == list(table.keys()) == IN_ORDER
+    assert list(table.values()) == [str(key) for key in IN_ORDER]
+    assert list(table.items()) == [(key, str(key)) for key in IN_ORDER]
+    assert repr(Set(["b", "aa", 3])) == "Set([3, 'aa', 'b'])"
+    assert repr(decode(encode({"b": 1, "aa": 2}))) == "Table({'aa': 2, 'b': 1})"
+
+
+class Colour(IntEnum):
+    RED = 1
+
+
+def test_the_order_takes_relatives_of_the_known_types():
+    elements = Set([frozenset({1}), "b", Colour.RED])
+    assert list(elements) == [1, "b", frozenset({1})]
+    assert list(Table([(MappingProxyType({}), 1), (0, 2)])) == [0, {}]
+
+
+@given(st.sets(st.one_of(st.text(max_size=3), st.integers(-9, 300), st.binary(max_size=3))))
+def test_the_order_is_that_of_the_keys_of_stores(values):
+    places = [place_of(value) for value in decode(encode(values))]
+    assert places == sorted(places)
+    places = [place_of(key) for key in decode(encode(dict.fromkeys(values)))]
+    assert places == sorted(places)
 
 
 def test_containers_offer_no_way_to_change_them():

@@ -10,7 +10,6 @@ from typing import Unpack
 from endpoint.barriers import Seconds
 from endpoint.replicas.attaching import ORDER_SECONDS
 from endpoint.replicas.group_logs.part import LogReplicaPart
-from endpoint.replicas.group_logs.source import ReplicaSource
 from endpoint.replicas.groups.membership import GroupHandle, order_seconds
 from endpoint.replicas.logs.log_backends import take_retention
 from endpoint.replicas.logs.log_handle import LogHandle
@@ -36,7 +35,7 @@ class ReplicaLog(GroupHandle, LogHandle):
         """Use ``Endpoint.attach_log_replica``."""
         self.part = part
         GroupHandle.__init__(self, part)
-        LogHandle.__init__(self, part.runner, ReplicaSource(part), part.core.requests, close)
+        LogHandle.__init__(self, part.runner, part.source, part.core.requests, close)
 
     def __repr__(self) -> str:
         """Show the log's name, what this replica is, and where its partitions end."""

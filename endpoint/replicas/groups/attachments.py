@@ -5,7 +5,7 @@ Imported when the first one is attached.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,11 +16,11 @@ from endpoint.replicas.attachment import Attachment
 from endpoint.replicas.disk import reading
 from endpoint.replicas.groups.guarding import GroupGuarding
 from endpoint.replicas.groups.making import Making
-from endpoint.replicas.groups.outside import GroupProxyPart
 from endpoint.replicas.groups.replica import ReplicaStore
 from endpoint.replicas.groups.table_part import TablePart
 from endpoint.replicas.hosting import AttachingHost
 from endpoint.replicas.patience import Patience
+from endpoint.replicas.stores.proxy_part import StoreProxyPart
 from endpoint.replicas.stores.store_proxy import StoreProxy
 from endpoint.surroundings import Surroundings
 from stores.disk.founding import Founding
@@ -32,9 +32,9 @@ from stores.group.positions import START
 from stores.quota import STORE_QUOTA
 from stores.replica.beginning import ELECTED, Beginning, Manner
 from stores.replica.lazy import RowKeeper, packed
-from stores.replica.outside import GroupProxy
 from stores.replica.roster import Roster
 from stores.replica.tables.core import TableCore
+from stores.replica.tables.outside import TableProxy
 from stores.table.codec import TableCodec
 from stores.table.machine import TableMachine
 from stores.table.rights import right_of
@@ -76,7 +76,7 @@ class GroupAttachments:
         self._check_free(name)
         manner = Manner(is_founder=declared.is_founder)
         if backend is Backend.Memory:
-            core = self.in_memory(name, own_name, declared.names, options, manner, declared.count)
+            core = self.in_memory(name, own_name, declared, options, manner)
             part = TablePart(core, None)
             return ReplicaStore(part, self.run(name, part))
         from endpoint.replicas.groups.files import ReplicaFiles
@@ -86,7 +86,7 @@ class GroupAttachments:
         load_files = partial(files.load, founding, is_learner=is_learner)
         async with reading(partial(restore, name, load_files), files.close) as load:
             opened, machine = await load()
-            core = self.on_disk(name, declared.names, opened, machine, manner, declared.count)
+            core = self.on_disk(name, declared, opened, machine, manner)
             self._check_free(name)
             part = TablePart(core, files)
             store = ReplicaStore(part, self.run(name, part))
@@ -104,13 +104,13 @@ class GroupAttachments:
         if any(topic in self._host.stores for topic in topics):
             raise StoreError(f"store {name} is in use at this endpoint: use that handle")
         entity, ticks = self._attachment.entity(), Patience(mutation_buffer_interval).ticks
-        core = GroupProxy(entity, GroupCodec(TableCodec()), self._around.now_ns(), ticks)
+        core = TableProxy(entity, GroupCodec(TableCodec()), self._around.now_ns(), ticks)
 
         def find_replicas() -> list[EndpointId]:
             found = self._host.core.reach.find_stores([group_topic(name)])
             return [origin for origin, _ in found]
 
-        part = GroupProxyPart(core, find_replicas)
+        part = StoreProxyPart(core, find_replicas)
         store = StoreProxy(part, self._attachment.run(name, part))
         store.runner.guarding = GroupGuarding(self._host.core, name, part, right_of)
         part.survey()
@@ -121,10 +121,9 @@ class GroupAttachments:
         self,
         name: str,
         own_name: str,
-        voters: Sequence[str],
+        declared: Declared,
         options: dict[str, object],
         manner: Manner = ELECTED,
-        count: int = 0,
     ) -> TableCore:
         """Make a replica without files; raises ``BackendFailure`` for an option."""
         if options:
@@ -132,19 +131,18 @@ class GroupAttachments:
         promises = new_promises(self._making.new_member(own_name))
         stored = Stored(promises, NEW_SLOTS, START, (), (), 0, is_volatile=True)
         machine = TableMachine(f"store {name}", STORE_QUOTA)
-        return self._core(name, voters, count, machine, Beginning(stored, None, manner=manner))
+        return self._core(name, declared, machine, Beginning(stored, None, manner=manner))
 
     def on_disk(
         self,
         name: str,
-        voters: Sequence[str],
+        declared: Declared,
         opened: Opened,
         machine: TableMachine,
         manner: Manner = ELECTED,
-        count: int = 0,
     ) -> TableCore:
         """Make the replica that the files have, with what they were restored to."""
-        core = self._core(name, voters, count, machine, replace(opened.beginning, manner=manner))
+        core = self._core(name, declared, machine, replace(opened.beginning, manner=manner))
         core.carrier.keeper = RowKeeper(machine, opened.columns, opened.beginning.stored.applied)
         return core
 
@@ -162,14 +160,13 @@ class GroupAttachments:
     def _core(
         self,
         name: str,
-        voters: Sequence[str],
-        count: int,
+        declared: Declared,
         machine: TableMachine,
         beginning: Beginning,
     ) -> TableCore:
         entity = self._attachment.entity()
         own = beginning.stored.promises.member
-        roster = Roster(own, entity.endpoint, voters, count)
+        roster = Roster(own, entity.endpoint, declared.names, declared.count)
         codec = GroupCodec(TableCodec())
         return TableCore(entity, roster, machine, codec, beginning, self._making.world(name))
 

@@ -11,7 +11,7 @@ from stores.disk.ballot import SUFFIX, BallotFile, LoadedBallot
 from stores.disk.machine_meta import Meta
 from stores.disk.medium import PrivateMedium
 from stores.disk.rows import PLAIN, Codec
-from stores.group.effects import Persist, SavePromises, SyncMarks, WriteMark
+from stores.group.effects import Persist, SavePromises, StageParts, SyncMarks, WriteMark
 from stores.group.election import FORCED_TERMS
 from stores.group.entries import Entry
 from stores.group.member import Stored
@@ -123,6 +123,8 @@ class MemberFiles(ABC):
             case Persist() as write:
                 begin = self._term // FORCED_TERMS * FORCED_TERMS
                 self.persist(write, job.rows, begin - 1)
+            case StageParts() as write:
+                self.stage(write)
             case SavePromises(promises=promises):
                 self._ballot.save(promises)
                 self._term = promises.term
@@ -138,6 +140,10 @@ class MemberFiles(ABC):
 
         Entries that are dropped are put aside if all of them are of terms up to ``forced_after``.
         """
+
+    def stage(self, write: StageParts) -> None:
+        """Write parts of a snapshot aside, for a machine that does not keep all of it in memory."""
+        raise AssertionError(f"{self.path} is of a machine that keeps all in memory: {write}")
 
     @abstractmethod
     def checkpoint(self, rows: Rows) -> None:

@@ -14,13 +14,20 @@ from endpoint.replicas.parts import AnyEffect, Kind, Topics
 from endpoint.replicas.questions import Questions
 from endpoint.replicas.runner import Runner
 from net.wakeup import Wakeup
-from stores.effects import Deposed, ToProxy
+from stores.effects import ToProxy
 from stores.group.effects import WriteMark
 from stores.group.membership import MemberStatus
 from stores.group.words import Order
 from stores.replica.core import GroupCore
 from stores.replica.effects import AskDone, News, OrderDone, ToDisk, Told
-from wire.errors import BackendFailure, NoQuorum, NotAllowed, PromotionRefused, RequestTimeout
+from wire.errors import (
+    BackendFailure,
+    NoQuorum,
+    NotAllowed,
+    PromotionRefused,
+    RequestTimeout,
+    StoreError,
+)
 
 _CODES: Final = {
     News.REGRESSED: StatusCode.REPLICA_REGRESSED,
@@ -121,10 +128,6 @@ class GroupPart(ABC, Generic[CoreT]):
         """Wake those that wait."""
         self.moved.wake()
 
-    def step_down(self, deposed: Deposed) -> None:
-        """Fail: leaders of groups step down by themselves."""
-        raise AssertionError(f"a group's leader is not deposed: {deposed}")
-
     def was_closed(self) -> None:
         """Wake all that wait: nothing comes any more."""
         self.moved.wake()
@@ -215,7 +218,7 @@ class GroupPart(ABC, Generic[CoreT]):
         """True if no leader will serve this replica, as things are."""
         return self.runner.error is not None or self.core.bar.text is not None
 
-    def no_quorum(self, seconds: float) -> NoQuorum | NotAllowed:
+    def no_quorum(self, seconds: float) -> StoreError:
         """Make the error of a wait that was in vain."""
         if self.core.bar.text is not None:
             return NotAllowed(self.core.bar.text)

@@ -3,20 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Unpack
+from dataclasses import dataclass
+from typing import Protocol, Unpack
 
 from endpoint import arguments
-from endpoint.replicas.attaching import Backend, topics_of
-from endpoint.replicas.backends import check_replicas, take_quota
-from endpoint.replicas.logs.log_backends import log_quota, take_retention
+from endpoint.replicas.attaching import topics_of
 from endpoint.replicas.logs.log_handle import LogHandle
-from endpoint.replicas.logs.log_part import LogPart
-from endpoint.replicas.logs.log_promoting import LogPromotion, promote
 from endpoint.replicas.logs.log_reading import Source
+from endpoint.replicas.runner import Runner
+from stores.log.requests import LogRequests
 from stores.quota import QuotaLimits
 from stores.statistics import LogStatistics
-from wire.errors import InvalidData
 from wire.public import public
+
+
+@public
+@dataclass(frozen=True, slots=True)
+class LogPromotion:
+    """What came of the promotion of a log's follower."""
+
+    term: int
+    """How many promotions the log has seen: keepers of earlier terms are fenced."""
+    ends: tuple[int, ...]
+    """Each partition goes on from here. What the last keeper appended beyond is lost."""
+    silent_seconds: float
+    """How long ago the last keeper was heard: what it did since is unknown here."""
+
+
+class Counted(Protocol):
+    """The core of a keeper, a follower or a proxy, as far as its handle needs it."""
+
+    @property
+    def requests(self) -> LogRequests:
+        """What the handle asks with."""
+
+    def statistics(self) -> LogStatistics:
+        """Give a snapshot of counts."""
+
+
+class LogHere(Protocol):
+    """The part of a keeper, a follower or a proxy."""
+
+    @property
+    def runner(self) -> Runner:
+        """What drives it."""
+
+    @property
+    def core(self) -> Counted:
+        """What decides."""
+
+    @property
+    def source(self) -> Source:
+        """Where to read."""
+
+
+class Promote(Protocol):
+    """Has a follower lead."""
+
+    async def __call__(self, options: dict[str, object], *, is_forced: bool) -> LogPromotion:
+        """Do it with these of the options of ``attach_log``."""
 
 
 @public
@@ -29,14 +74,15 @@ class Log(LogHandle):
 
     def __init__(
         self,
-        part: LogPart,
-        source: Source,
+        part: LogHere,
         close: Callable[[], Awaitable[None]],
+        promote: Promote,
         collect: Callable[[Log, Sequence[str]], None],
     ) -> None:
         """Use ``Endpoint.attach_log``, ``attach_log_clone`` or ``attach_log_proxy``."""
-        super().__init__(part.runner, source, part.core.requests, close)
+        super().__init__(part.runner, part.source, part.core.requests, close)
         self.part = part
+        self._promote = promote
         self._collect = collect
 
     def __repr__(self) -> str:
@@ -54,27 +100,20 @@ class Log(LogHandle):
         self,
         topics: str | Iterable[str] = (),
         *,
-        replicas: int = 0,
         force: bool = False,
         **keep: object,
     ) -> LogPromotion:
         """Make this follower the keeper of its log; the handle stays as it is, and so the file.
 
-        The last keeper is fenced: when it returns it becomes a follower. ``topics``, ``replicas``,
+        The last keeper is fenced: when it returns it becomes a follower. ``topics``,
         ``keep_seconds``, ``keep_count``, ``keep_bytes``, ``max_entries`` and ``max_bytes`` are
         those of ``attach_log``. Raises ``PromotionRefused`` if the keeper is alive or something of
         it is known to be missing here: with ``force`` that is lost. Raises ``MasterExists`` at a
         keeper, and ``BackendFailure``.
         """
-        check_replicas(arguments.count("replicas", replicas, least=0))
+        arguments.refuse_replicas(keep, "log")
         wanted = topics_of(topics)
-        backend = self.part.backend
-        is_on_disk = backend is not None and backend.is_durable
-        default = log_quota(Backend.SQLite if is_on_disk else Backend.Memory)
-        retention, quota = take_retention(keep), take_quota(keep, default)
-        if keep:
-            raise InvalidData(f"promote has no option {next(iter(keep))!r}")
-        promotion = await promote(self.part, retention, quota, replicas, force=force)
+        promotion = await self._promote(keep, is_forced=force)
         self._collect(self, wanted)
         return promotion
 

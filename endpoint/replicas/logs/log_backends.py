@@ -4,38 +4,14 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
-from typing import Any, Final, cast
+from typing import Final, cast
 
-from endpoint.replicas.attaching import Backend, first_use
-from endpoint.replicas.backends import check_options, take_path
-from endpoint.replicas.storage_keys import take_codec
-from endpoint.surroundings import LogOpener
-from stores.disk.memory import MemoryLogBackend
-from stores.log.changes import LogBackend
+from endpoint.replicas.attaching import Backend
 from stores.log.partitions import Retention
 from stores.quota import BYTES_DEFAULT, DISK_BYTES_DEFAULT, ENTRIES_DEFAULT, Quota
-from wire.errors import BackendFailure, InvalidData
+from wire.errors import InvalidData
 
 _NANOSECONDS: Final = 1_000_000_000
-
-
-def make_log_backend(
-    backend: Backend, name: str, options: dict[str, object], open_file: LogOpener | None = None
-) -> LogBackend:
-    """Make the backend of a log; raises ``BackendFailure`` for options that it does not have."""
-    if backend is Backend.Memory:
-        if options:
-            raise BackendFailure(f"a log in memory has no option {next(iter(options))!r}")
-        return MemoryLogBackend()
-    with first_use():
-        from stores.disk.log import SQLiteLogBackend
-
-    path = take_path(options, "a log in SQLite")
-    if open_file is not None:
-        return open_file(path, options)
-    codec = take_codec(path, options)
-    check_options(options, "a log in SQLite")
-    return SQLiteLogBackend(path, codec, name, **cast("Any", options))
 
 
 def take_retention(options: dict[str, object]) -> Retention:

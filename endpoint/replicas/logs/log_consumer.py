@@ -14,7 +14,7 @@ from endpoint.replicas.logs.log_reading import Source
 from endpoint.replicas.receipts import Receipt
 from stores.log.limits import FETCH_SIZE_MAX
 from stores.log.requests import check_name
-from wire.errors import InvalidData, StoreClosed
+from wire.errors import InvalidData, RequestTimeout, StoreClosed
 from wire.public import public
 
 Commit = Callable[[str, Mapping[int, int]], Awaitable[Receipt]]
@@ -55,7 +55,7 @@ class LogConsumer(EitherClosing):
         return f"<LogConsumer {name} of {self._source.name} positions={self._positions}>"
 
     async def get(self, timeout: Seconds = None) -> LogEntry:
-        """Wait for the next entry, for ``timeout`` seconds at most; then ``TimeoutError``.
+        """Wait for the next entry, for ``timeout`` seconds at most; then ``RequestTimeout``.
 
         Raises ``OffsetOutOfRange`` when retention went past: ``seek`` to go on behind the gap.
         """
@@ -63,7 +63,7 @@ class LogConsumer(EitherClosing):
         if not self._ready:
             await self._refill(limit)
         if not self._ready:
-            raise TimeoutError(f"no entry within {limit:g} s")
+            raise RequestTimeout(f"no entry within {limit:g} s")
         return self._ready.popleft()
 
     async def get_batch(self, limit: int = READ_LIMIT, timeout: Seconds = None) -> list[LogEntry]:
@@ -85,7 +85,7 @@ class LogConsumer(EitherClosing):
         """Remember that all that was handed out is dealt with; raises without a name.
 
         A partition of which nothing was handed out is remembered as where it began: what comes
-        while nobody consumes is not passed over, wherever ``start`` was.
+        without a consumer is not passed over, wherever ``start`` was.
         """
         if self.name is None:
             raise InvalidData("a consumer without a name commits nothing: log.consume('name')")

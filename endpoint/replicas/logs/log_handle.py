@@ -42,7 +42,6 @@ class LogHandle(ReplicaHandle):
         super().__init__(runner, close)
         self.source = source
         self._requests = requests
-        self._count = 0
         self._turns = 0
 
     async def partition_count(self) -> int:
@@ -50,9 +49,7 @@ class LogHandle(ReplicaHandle):
 
         A handle that has not met the keeper yet waits for it; see ``append``.
         """
-        if not self._count:
-            self._count = await self.source.partition_count()
-        return self._count
+        return self.source.known_count or await self.source.partition_count()
 
     # Appends.
 
@@ -116,10 +113,10 @@ class LogHandle(ReplicaHandle):
     ) -> AppendReceipt:
         """Ask for an append. All waiting comes first: what is cancelled then has asked nothing."""
         producer, sequence = source
-        count = self._count or await self.partition_count()
+        count = self.source.known_count or await self.source.partition_count()
         self._since_yield += len(flat) // 2
         if self._since_yield >= YIELD_COUNT:
-            await self._breathe()
+            await self.breathe()
         number = self._choose(key, partition, producer, count)
         if self.runner.error is not None:
             raise self.runner.error

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from stores.log.messages import Cursors, Positions
 from stores.log.partitions import Partitions, Span
-from stores.log.runs import Run, within
-
-Place = tuple[int, int, int]
-"""A partition, an offset in it, and where it ends."""
+from stores.log.runs import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +26,10 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """The name of the log."""
+
+    @property
+    def known_count(self) -> int:
+        """The number of partitions; zero until it is known."""
 
     async def partition_count(self) -> int:
         """Give the number of partitions, waiting until it is known."""
@@ -50,30 +51,3 @@ def has_news(partitions: Partitions, positions: Positions) -> bool:
         if offset < max(span.start, span.end):
             return True
     return False
-
-
-def readable(partitions: Partitions, positions: Positions) -> list[Place]:
-    """Give the positions that can be read now."""
-    found: list[Place] = []
-    for partition, offset in positions:
-        span = partitions[partition].span
-        if span.start <= offset < span.end:
-            found.append((partition, offset, span.end))
-    return found
-
-
-def gather(
-    read: Callable[[int, int, int], Sequence[Run] | None], wanted: Sequence[Place], size: int
-) -> list[Run] | None:
-    """Read up to ``size`` bytes; ``None`` if that takes the disk, and ``read`` does not."""
-    runs: list[Run] = []
-    for partition, offset, end in wanted:
-        more = read(partition, offset, size)
-        if more is None:
-            return None
-        more = within([run for run in more if run.end <= end], size, has_more=bool(runs))
-        size -= sum(len(run.body) for run in more)
-        runs += more
-        if size <= 0:
-            break
-    return runs

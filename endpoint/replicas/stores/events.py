@@ -19,7 +19,7 @@ from stores.lives import instant_of
 from stores.scanning import Span
 from stores.table import ChangeKind, Entry
 from wire.decoding import decode
-from wire.errors import StoreClosed
+from wire.errors import RequestTimeout, StoreClosed
 from wire.identifiers import EndpointId
 from wire.public import public
 from wire.values import Timestamp, Value
@@ -54,7 +54,7 @@ class Events(EitherClosing):
     """What happens to the keys of a store from now on, in the order in which its master commits.
 
     ``async for event in store.events()`` gives ``StoreEvent``, and ``Missed`` where events were
-    dropped as nobody read them. To miss nothing, and to go on after an interruption, ``watch``.
+    dropped as they were not read. To miss nothing, and to go on after an interruption, ``watch``.
     """
 
     def __init__(self, part: WatchedPart, span: Span, queue_size: int) -> None:
@@ -85,7 +85,7 @@ class Events(EitherClosing):
     async def get(self, timeout: Seconds = None) -> StoreEvent | Missed:
         """Wait for the next event, for ``timeout`` seconds at most.
 
-        Raises ``TimeoutError`` then, and ``StoreClosed`` when no more events can come.
+        Raises ``RequestTimeout`` then, and ``StoreClosed`` when no more events can come.
         """
         limit = arguments.seconds("timeout", timeout)
         with trio.move_on_after(limit):
@@ -95,7 +95,7 @@ class Events(EitherClosing):
                     raise StoreClosed("the events, or their store, are closed")
                 await self._waiting.park()
             return self._take()
-        raise TimeoutError(f"no event within {limit:g} s")
+        raise RequestTimeout(f"no event within {limit:g} s")
 
     def poll(self) -> list[StoreEvent | Missed]:
         """Take all events that are there."""

@@ -207,7 +207,7 @@ class Elections(EitherClosing):
     async def get(self, timeout: Seconds = None) -> Elected | None:
         """Wait for the next change, for ``timeout`` seconds at most.
 
-        Raises ``TimeoutError`` then, and ``StoreClosed`` when none can come.
+        Raises ``RequestTimeout`` then, and ``StoreClosed`` when none can come.
         """
         limit = arguments.seconds("timeout", timeout)
         with trio.move_on_after(limit):
@@ -221,7 +221,7 @@ class Elections(EitherClosing):
                 while self._part.core.revision == revision:
                     self._check()
                     await self._part.moved.wait()
-        raise TimeoutError(f"no change within {limit:g} s")
+        raise RequestTimeout(f"no change within {limit:g} s")
 
     def _check(self) -> None:
         if self._is_closed or self._part.runner.error is not None:

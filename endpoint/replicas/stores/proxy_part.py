@@ -1,93 +1,46 @@
-"""What only proxies of stores have: questions, and who is there to be asked."""
+"""What only proxies of stores have: questions about keys, and what came of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 
-from endpoint.replicas.parts import AnyEffect, Core, Topics
+from endpoint.replicas.parts import AnyEffect, Topics
+from endpoint.replicas.proxying import FindReplicas, ProxyPart
 from endpoint.replicas.questions import Questions
-from endpoint.replicas.runner import Runner
 from endpoint.replicas.stores.reading import READ_SECONDS
-from stores.effects import Deposed, ReadAnswered
+from stores.effects import ReadAnswered
 from stores.questions import Question, ReadAnswerCommand, ReadRefusedCommand
-from stores.requests import Requests
+from stores.replica.tables.outside import TableProxy
 from wire.errors import NotAllowed, StaleData
-from wire.identifiers import EndpointId
-from wire.topics import proxy_topic, store_topics
+from wire.topics import group_topic, proxy_topic
 
 
-class ProxyCore(Core, Protocol):
-    """What decides for a proxy."""
-
-    def survey(self, replicas: Sequence[EndpointId]) -> Sequence[AnyEffect]:
-        """Learn which replicas can be reached, the nearest first."""
-
-    def ask(self, question: Question, *, is_for_master: bool) -> Sequence[AnyEffect]:
-        """Ask the nearest replica, or the master."""
-
-    def cancel(self, number: int) -> None:
-        """Ask no longer."""
-
-    def explain(self, number: int) -> str:
-        """Say why a question has no answer yet."""
-
-    @property
-    def requests(self) -> Requests:
-        """What the handle asked for."""
-
-
-FindReplicas = Callable[[], Sequence[EndpointId]]
-"""Gives the replicas that can be reached, the nearest first."""
-
-
-class ProxyPart:
+class StoreProxyPart(ProxyPart[TableProxy]):
     """The questions of a store's proxy."""
 
     kind: Final = "store"
-    leader = None
-    backend = None
-    runner: Runner
 
-    def __init__(self, core: ProxyCore, find_replicas: FindReplicas) -> None:
+    def __init__(self, core: TableProxy, find_replicas: FindReplicas) -> None:
         """Tell ``core`` which replicas there are, from time to time."""
-        self._core = core
-        self.find_replicas = find_replicas
+        super().__init__(core, find_replicas)
         self._questions: Questions[ReadAnswered] = Questions()
 
     # -- for the runner --------------------------------------------------------------------------
 
-    @property
-    def core(self) -> ProxyCore:
-        """What decides."""
-        return self._core
-
     def topics(self, name: str) -> Topics:
-        """Hear on a topic of the proxies' own, and speak to the master."""
-        master, _ = store_topics(name)
-        return Topics(proxy_topic(name), master, master)
-
-    def survey(self) -> None:
-        """Tell the proxy which replicas there are now: paths may be others, too."""
-        self.runner.carry_out(self.core.survey(self.find_replicas()))
+        """Hear on the proxies' topic, and speak to replicas on that of their group."""
+        group = group_topic(name)
+        return Topics(proxy_topic(name), group, group)
 
     def carry_out(self, effect: AnyEffect) -> Sequence[AnyEffect]:
-        """Do what only proxies ask."""
-        match effect:
-            case ReadAnswered(token):
-                self._questions.answer(token, effect)
-            case _:
-                raise AssertionError(f"no proxy asks for {effect}")
+        """Do what only proxies of stores ask."""
+        if not isinstance(effect, ReadAnswered):
+            return super().carry_out(effect)
+        self._questions.answer(effect.token, effect)
         return ()
-
-    def was_carried_out(self) -> None:
-        """Do nothing: answers wake those that wait."""
-
-    def step_down(self, deposed: Deposed) -> None:
-        """Fail: a proxy does not lead."""
-        raise AssertionError(f"a proxy cannot be deposed: {deposed}")
 
     def was_closed(self) -> None:
         """Wake all that wait: nothing comes any more."""

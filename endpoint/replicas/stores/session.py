@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 from types import TracebackType
 from typing import Final, Protocol, Self
 
@@ -15,8 +14,10 @@ from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.runner import Runner
 from endpoint.replicas.stores.reading import CopyCore
 from net.wakeup import Wakeup
+from stores.actions import Step, StepKind
 from stores.group.positions import Position
 from stores.lives import life_of
+from stores.mutations import Mutation, Unique
 from stores.table.bodies import (
     EndSession,
     OpenSession,
@@ -39,7 +40,7 @@ END_SECONDS: Final = 5.0
 RENEWALS: Final = 3
 """Renewals in a time to live: two may be lost."""
 
-Ask = Callable[[Callable[[], int]], Awaitable[Receipt]]
+Ask = Callable[[Mutation], Awaitable[Receipt]]
 """Has a handle ask for a mutation."""
 
 
@@ -155,14 +156,16 @@ class Session(Bound):
     async def put_unique(self, key: Value, value: Value) -> bool:
         """Set a key if it is missing, and tell whether it was; see ``put``."""
         self.check()
-        requests, life = self._part.core.requests, life_of(self.number)
-        receipt = await self._ask(partial(requests.put_unique, encode(key), encode(value), life))
+        receipt = await self._ask(Unique(self._step(encode(key), encode(value))))
         await receipt.applied()
         return receipt.is_inserted()
 
     async def _put(self, key: bytes, value: bytes) -> Receipt:
-        requests, life = self._part.core.requests, life_of(self.number)
-        return await self._ask(partial(requests.put, key, value, life))
+        return await self._ask(self._step(key, value))
+
+    def _step(self, key: bytes, value: bytes) -> Step:
+        """Set a key for as long as the session lives."""
+        return Step(StepKind.PUT, key, value, None, life_of(self.number))
 
     # -- from its opening to its end -------------------------------------------------------------
 

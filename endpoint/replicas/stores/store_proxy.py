@@ -8,7 +8,7 @@ from functools import partial
 import trio
 
 from endpoint.replicas.receipts import Receipt
-from endpoint.replicas.stores.proxy_part import ProxyPart
+from endpoint.replicas.stores.proxy_part import StoreProxyPart
 from endpoint.replicas.stores.reading import READ_SECONDS, Reader, check_revision
 from endpoint.replicas.stores.store_handle import StoreHandle
 from stores import scanning
@@ -23,7 +23,7 @@ class RemoteSource:
     """The replicas of a store, wherever they are: each page or value is one question."""
 
     def __init__(
-        self, part: ProxyPart, *, is_for_master: bool = False, since: Receipt | int = 0
+        self, part: StoreProxyPart, *, is_for_master: bool = False, since: Receipt | int = 0
     ) -> None:
         """Ask the nearest replica that has what came ``since``, or the master."""
         self._part = part
@@ -103,7 +103,7 @@ class StoreProxy(StoreHandle, Reader):
     has. Mutations go to the master, and are applied once.
     """
 
-    def __init__(self, part: ProxyPart, close: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, part: StoreProxyPart, close: Callable[[], Awaitable[None]]) -> None:
         """Use ``Endpoint.attach_proxy``."""
         self.part = part
         Reader.__init__(self, RemoteSource(part))

@@ -22,7 +22,7 @@ from stores.scanning import make_span
 from stores.watches import TAKE_COUNT, Bookmark, Gap, Selection, Source, Watcher
 from wire.decoding import decode
 from wire.encoding import encode
-from wire.errors import InvalidData, NotAllowed, StoreClosed
+from wire.errors import InvalidData, NotAllowed, RequestTimeout, StoreClosed
 from wire.identifiers import EndpointId
 from wire.public import public
 from wire.values import Value
@@ -183,7 +183,7 @@ class Watch(EitherClosing):
     async def get(self, timeout: Seconds = None) -> WatchItem:
         """Wait for the next item, for ``timeout`` seconds at most.
 
-        Raises ``TimeoutError`` then, ``StoreClosed`` when nothing more can come, and
+        Raises ``RequestTimeout`` then, ``StoreClosed`` when nothing more can come, and
         ``NotAllowed`` when this endpoint may not read the store any more.
         """
         limit = arguments.seconds("timeout", timeout)
@@ -191,7 +191,7 @@ class Watch(EitherClosing):
             while not self._items:
                 await self._find()
             return self._take()
-        raise TimeoutError(f"no change within {limit:g} s")
+        raise RequestTimeout(f"no change within {limit:g} s")
 
     async def _find(self) -> None:
         """Look for items; wait if there cannot be any yet."""

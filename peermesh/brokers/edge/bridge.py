@@ -20,12 +20,12 @@ from peermesh.brokers.edge.access import PUBLISH, TO_MESH
 from peermesh.brokers.edge.broker import EdgeBroker
 from peermesh.brokers.edge.incoming import Incoming
 from peermesh.brokers.edge.line import next_number
-from peermesh.brokers.edge.messages import Accepted, Attached, read_data
+from peermesh.brokers.edge.messages import Accepted, Attached, Void, read_data
 from peermesh.brokers.edge.outgoing import Outgoing
 from peermesh.brokers.edge.tree import check_edge_topic
 from wire.decoding import decode
 from wire.encoding import encode
-from wire.errors import MeshError, NotAllowed
+from wire.errors import MeshError, NotAllowed, RemoteProtocolError
 from wire.framing import VERSION_MAX, VERSION_MIN, FrameDecoder, NodeFrame, encode_preamble
 from wire.limits import FRAME_SIZE_MAX
 from wire.logs import logger_of
@@ -56,6 +56,7 @@ class Bridge:
         self._access = PortAccess(TO_MESH, Rules(), endpoint.loop).access
         self._incoming: dict[str, Incoming] = {}
         self._outgoing: dict[str, Outgoing] = {}
+        self._reign = 0
         self._leaving: deque[tuple[Incoming, bytes]] = deque()
         self._wake = trio.lowlevel.ParkingLot()
         self._from_broker = _decoder()
@@ -80,21 +81,29 @@ class Bridge:
             if isinstance(frame, NodeFrame):
                 self._take(frame, principal)
             elif not isinstance(frame, Preamble):
-                attached = messages.expect(messages.read(frame), Attached)
-                incoming = self._incoming.setdefault(attached.topic, Incoming(attached.topic))
-                incoming.attached(self._number, attached)
+                self._heed(messages.read(frame))
+
+    def _heed(self, message: messages.ControlMessage) -> None:
+        match message:
+            case Attached(topic):
+                new = Incoming(topic, is_read=True)  # Taken is what is in the mesh.
+                self._incoming.setdefault(topic, new).attached(self._number, message)
+            case Void(topic, publisher, sequence):
+                self._incoming[topic].void(self._number, publisher, sequence)
+                self._wake.unpark_all()
+            case _:
+                raise RemoteProtocolError(f"{message!r} at a bridge")
 
     def _take(self, frame: NodeFrame, principal: Principal) -> None:
         topic, publisher = read_data(frame)
         incoming = self._incoming[topic]
         count = frame.count
-        skip = incoming.receive(self._number, publisher, frame.first, count)
+        skip, _ = incoming.receive(self._number, publisher, frame.first, count)
         # What came from the mesh does not go back.
-        if publisher == self._client or not self._may_leave(principal, topic):
-            for _ in range(count - skip):
-                incoming.take()
-        else:
-            self._leaving += [(incoming, payload) for payload in frame.payloads()[skip:]]
+        if publisher != self._client and self._may_leave(principal, topic):
+            payloads = frame.payloads()[skip:]
+            incoming.keep(len(payloads), sum(map(len, payloads)))
+            self._leaving += [(incoming, payload) for payload in payloads]
         self._wake.unpark_all()
 
     def _may_leave(self, principal: Principal, topic: str) -> bool:
@@ -109,7 +118,7 @@ class Bridge:
             while self._leaving:
                 incoming, payload = self._leaving.popleft()
                 await self._publish(incoming.topic, payload)
-                incoming.take()
+                incoming.take(len(payload))
                 self._report(incoming)
             for incoming in list(self._incoming.values()):
                 self._report(incoming)
@@ -143,9 +152,18 @@ class Bridge:
             while not outgoing.has_room:
                 await self._wake.park()
             outgoing.add(payload)
+            self._resume()
             self._pump(outgoing)
         except MeshError as error:
             logger.warning("a message on %r did not come from the mesh: %s", topic, error)
+
+    def _resume(self) -> None:
+        """Repeat to a new reign what the last one has not acknowledged."""
+        if self._reign != self._broker.reigns:
+            self._reign = self._broker.reigns
+            for outgoing in self._outgoing.values():
+                outgoing.switch(self._number)
+                self._pump(outgoing)
 
     def _pump(self, outgoing: Outgoing) -> None:
         self._to_broker.feed(b"".join(outgoing.take()))
@@ -154,7 +172,7 @@ class Bridge:
                 self._broker.apply(self._broker.hall.data(self._number, "", frame))
 
     def acknowledge(self, accepted: Accepted) -> None:
-        """The channel has what came from the mesh."""
+        """Every subscriber has what came from the mesh."""
         outgoing = self._outgoing[accepted.topic]
         outgoing.accept(accepted.sequence)
         self._wake.unpark_all()

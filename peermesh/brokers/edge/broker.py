@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -21,7 +21,6 @@ from handshake.rules import Rules
 from net.acceptor import Acceptor, Arrival
 from net.network import Network
 from peermesh.brokers.edge.access import PORT
-from peermesh.brokers.edge.channel import Acknowledge, Disconnect, Send
 from peermesh.brokers.edge.guests import Guest, Sink
 from peermesh.brokers.edge.hall import Consequence, Hall
 from peermesh.brokers.edge.lifecycle import (
@@ -39,13 +38,19 @@ from peermesh.brokers.edge.opened import Opened
 from peermesh.brokers.edge.ports import ANY_PORT, PortList
 from peermesh.brokers.edge.registry import Registry
 from peermesh.brokers.edge.reign import Reign
+from peermesh.brokers.edge.relay import Acknowledge, Disconnect, Send
 from peermesh.brokers.edge.statistics import BrokerStatistics, ChannelStatistics
+from peermesh.brokers.edge.subscription import RESUME_SECONDS
 from peermesh.brokers.edge.tree import Address, Addresses
 from wire.errors import AddressInUse, MeshError
 from wire.framing import NodeFrame
 from wire.logs import logger_of
 
 logger = logger_of("peermesh.brokers.edge")
+
+LEAVE_SECONDS: Final = 5.0
+"""How long the end waits for subscribers to take what they were sent: as long as for one that holds
+up its topic. What they have not taken then, its publishers repeat to the next broker."""
 
 TICK_SECONDS: Final = 0.2
 """How often channels are looked after: a fraction of every time that they are held to."""
@@ -75,6 +80,7 @@ class EdgeBroker(Opened):
         idle_seconds: float = IDLE_SECONDS,
         network: Network | None = None,
         guard: PortAccess | None = None,
+        may_be_known: bool = False,
     ) -> None:
         """Set up, doing nothing yet.
 
@@ -82,6 +88,8 @@ class EdgeBroker(Opened):
         chooses. ``default_ports`` are those of the default channel. ``address`` is registered, and
         has to be one that clients can reach; without a ``network`` that says otherwise it is a
         loopback address. ``guard`` has the roles; without one everything is permitted.
+        ``may_be_known`` says that clients of an earlier broker may come although nothing of it is
+        in the registry.
         """
         self.id: Final = uuid.uuid4().bytes
         self._registry = registry
@@ -97,6 +105,7 @@ class EdgeBroker(Opened):
         idle_seconds = arguments.seconds("idle_seconds", idle_seconds)
         self._network = network or make_network()
         self._guard = guard or PortAccess(PORT, Rules(), None)
+        self._may_be_known = may_be_known
         self._acceptor = Acceptor(self._network, members_max=CONNECTIONS_MAX)
         self._unfinished = open_budget()
         self.hall = Hall(ChannelMap(self.id.hex(), PortList(ports), idle_seconds))
@@ -105,45 +114,69 @@ class EdgeBroker(Opened):
         self._rooms: dict[str, trio.CancelScope] = {}
         self._nursery: trio.Nursery | None = None
         self._reign: Reign | None = None
+        self._is_leaving = False
         self._changed = trio.Event()
+        self._progress = trio.lowlevel.ParkingLot()
+        """Woken when messages were taken, and when a channel's ports are closed."""
+        self.reigns = 0
+        """How often this broker began to serve, with nothing of what was before."""
 
     # Life.
 
     async def _live(self) -> AsyncIterator[None]:
         """Listen, and claim the registry; at the end, take everything out of it."""
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            addresses = await self._listen(nursery, "", self._default_ports, lambda: self.is_active)
-            self._reign = Reign(
-                self._registry, self.id, addresses, self._open_topics, self._is_known
-            )
-            nursery.start_soon(self._reign.run, self._begin, self._stand_by)
-            nursery.start_soon(self._tick_forever)
-            self._guard.on_change.append(self._recheck)
-            nursery.start_soon(self._guard.refresh_forever)
+        async with trio.open_nursery() as outer:
+            nursery = self._nursery = await outer.start(_shelter)
             try:
-                yield
+                addresses = await self._listen(nursery, "", self._default_ports)
+                self._reign = Reign(
+                    self._registry, self.id, addresses, self._open_topics, self._is_known
+                )
+                nursery.start_soon(self._reign.run, self._begin, self._stand_by)
+                nursery.start_soon(self._tick_forever)
+                self._guard.on_change.append(self._recheck)
+                nursery.start_soon(self._guard.refresh_forever)
+                try:
+                    yield
+                finally:
+                    await self._leave(self._reign)
             finally:
                 nursery.cancel_scope.cancel()
-                with shielded("the registry to forget a broker", SILENCE_SECONDS):
-                    await self._reign.end()
+
+    async def _leave(self, reign: Reign) -> None:
+        """Take no more, let subscribers have what was taken, and vanish from the registry."""
+        self._is_leaving = True
+        self.hall.leave()
+        with shielded("subscribers to take what they were sent", LEAVE_SECONDS):
+            while reign.is_active and not self.hall.is_taken:
+                await self._progress.park()
+            for guest in list(self._guests.values()):
+                await guest.line.drain()  # Publishers need not repeat what they are told of.
+        with shielded("the registry to forget a broker", SILENCE_SECONDS):
+            await reign.end()
 
     async def active(self) -> None:
         """Wait until this broker serves, rather than stands by."""
         while not self.is_active:
             await self._changed.wait()
 
-    def _begin(self) -> None:
+    def _begin(self, was_there: bool, known: list[tuple[str, bytes]]) -> None:  # noqa: FBT001 - as ``Begin`` says
         logger.info("this broker serves")
+        is_held = was_there or self._may_be_known
+        until = trio.current_time() + RESUME_SECONDS if is_held else None
+        self.hall.begin(until, known)
+        self.reigns += 1
         self._announce()
 
-    def _stand_by(self) -> None:
+    async def _stand_by(self) -> None:
         logger.warning("another broker serves: this one stands by")
         for guest in list(self._guests.values()):
             guest.refuse("another broker serves now: look it up")
         for scope in list(self._rooms.values()):
             scope.cancel()
         self._announce()
+        while self._rooms:
+            await self._progress.park()
 
     def _recheck(self) -> None:
         for guest in list(self._guests.values()):
@@ -178,6 +211,7 @@ class EdgeBroker(Opened):
                     self._nursery.start_soon(self._run_channel, name, ports)
                 case ClosePorts(name):
                     self._rooms[name].cancel()
+        self._progress.unpark_all()
 
     def add_sink(self, number: int, sink: Sink) -> None:
         """Let effects name somebody who is not a connection; for bridges."""
@@ -188,13 +222,13 @@ class EdgeBroker(Opened):
     async def _run_channel(self, name: str, ports: Ports) -> None:
         """A channel's own tasks: two ports, what comes by them, and its place in the registry."""
         with trio.CancelScope() as scope:
+            self._rooms[name] = scope
             async with trio.open_nursery() as nursery:
                 try:
-                    addresses = await self._listen(nursery, name, ports, lambda: True)
+                    addresses = await self._listen(nursery, name, ports)
                 except AddressInUse as error:
                     await self._try_others(name, error)
                     return
-                self._rooms[name] = scope
                 assert self._reign is not None
                 await self._reign.enter_topic(name, addresses)
                 self.hall.channels.opened(name, (addresses.receiver.port, addresses.sender.port))
@@ -204,8 +238,9 @@ class EdgeBroker(Opened):
     async def _end_channel(self, name: str) -> None:
         assert self._reign is not None
         await self._reign.leave_topic(name)
-        self._rooms.pop(name, None)
+        del self._rooms[name]
         self.apply(self.hall.channels.closed(name, for_good=not self.is_active))
+        self._progress.unpark_all()
 
     async def _try_others(self, name: str, error: AddressInUse) -> None:
         logger.warning("topic %r gets no ports for now: %s", name, error)
@@ -227,9 +262,7 @@ class EdgeBroker(Opened):
 
     # Connections.
 
-    async def _listen(
-        self, nursery: trio.Nursery, here: str, ports: Ports, is_open: Callable[[], bool]
-    ) -> Addresses:
+    async def _listen(self, nursery: trio.Nursery, here: str, ports: Ports) -> Addresses:
         bound: list[int] = []
         listening: list[tuple[list[trio.SocketListener], bool]] = []
         for port, is_receiver in zip(ports, (True, False), strict=True):
@@ -243,19 +276,12 @@ class EdgeBroker(Opened):
             bound.append(listeners[0].socket.getsockname()[1])
             listening.append((listeners, is_receiver))
         for listeners, is_receiver in listening:
-            handler = partial(self._accept, here, is_open, is_receiver=is_receiver)
+            handler = partial(self._accept, here, is_receiver=is_receiver)
             nursery.start_soon(self._acceptor.serve, listeners, handler, nursery.start_soon)
         return self._addresses((bound[0], bound[1]))
 
-    async def _accept(
-        self,
-        here: str,
-        is_open: Callable[[], bool],
-        arrival: Arrival,
-        *,
-        is_receiver: bool,
-    ) -> None:
-        if not is_open():
+    async def _accept(self, here: str, arrival: Arrival, *, is_receiver: bool) -> None:
+        if not self.is_active or self._is_leaving:
             return
         seen = arrival.address
         try:
@@ -323,3 +349,13 @@ class EdgeBroker(Opened):
             ports_free=self.hall.channels.ports.free,
             channels=tuple(ChannelStatistics.of(topic) for topic in self.hall.channels),
         )
+
+
+async def _shelter(
+    task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Keep a nursery whose tasks go on while the broker leaves, although its block is cancelled."""
+    async with trio.open_nursery() as nursery:
+        nursery.cancel_scope.shield = True
+        task_status.started(nursery)
+        await trio.sleep_forever()

@@ -155,6 +155,7 @@ class Client(Opened):
                 data = await self._registry.read(self._path(topic))
                 return parse_address(data) if data is not None else None
             if await self._registry.read(BROKER) is None:
+                await self._registry.clear()  # A visitor may be the only one who is there.
                 return None
             both: Addresses | None = parse_addresses(await self._registry.read(ROOT) or "null")
         except RegistryError as error:
@@ -182,7 +183,8 @@ class Client(Opened):
                 if self._lines.get(topic) is line:
                     del self._lines[topic]
                     self._on_lost(topic, line)
-        await self._leave_registry(topic)
+        if self._is_publisher:  # A subscriber stays: the next broker waits for it.
+            await self._leave_registry(topic)
         return True
 
     @asynccontextmanager

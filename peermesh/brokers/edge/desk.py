@@ -146,7 +146,7 @@ class Desk:
             try:
                 self._check_right(ENTER, StoreOf(STORE))
             except NotAllowed as error:
-                self._line.tell(Denied("", 0, str(error)))
+                self._line.tell(Denied("", 0, 0, str(error)))
                 raise
             self._is_known = True
             self._line.welcome()
@@ -164,7 +164,7 @@ class Desk:
         try:
             self._check_right(ENTER, StoreOf(STORE))
         except NotAllowed as error:
-            self._line.tell(Denied("", 0, str(error)))
+            self._line.tell(Denied("", 0, 0, str(error)))
             self._line.refuse(str(error))
             return
         for path in list(self._watches):

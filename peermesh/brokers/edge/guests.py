@@ -20,6 +20,7 @@ from peermesh.brokers.edge.messages import (
     Detach,
     Hello,
     Taken,
+    Void,
     Welcome,
     expect,
     read_data,
@@ -86,7 +87,7 @@ class Guest:
         if hello.topic != self._here:
             raise RemoteProtocolError(f"the channel of {hello.topic!r} is here no more: look it up")
         if (why := self._objection(ENTER, self._here or "it")) is not None:
-            self.line.tell(Denied("", 0, why))
+            self.line.tell(Denied("", 0, 0, why))
             raise NotAllowed(why)
         self.client = hello.client
         self.line.welcome()
@@ -104,12 +105,12 @@ class Guest:
         if not self.client:
             return
         if (why := self._objection(ENTER, self._here or "it")) is not None:
-            self.line.tell(Denied("", 0, why))
+            self.line.tell(Denied("", 0, 0, why))
             self.refuse(why)
             return
         for topic in self._hall.attached(self.line.number):
             if (why := self._objection(SUBSCRIBE, topic)) is not None:
-                self.line.tell(Denied(topic, 0, why))
+                self.line.tell(Denied(topic, 0, 0, why))
                 self._detach(Detach(topic))
 
     def _detach(self, message: Detach) -> None:
@@ -124,10 +125,13 @@ class Guest:
             if (why := self._objection(PUBLISH, topic)) is not None:
                 self._hall.refuse_data(publisher, topic)
                 last = message.first + message.count - 1
-                self.line.tell(Denied(topic, last, why))
+                self.line.tell(Denied(topic, last, message.count, why))
                 return
             number, principal = self.line.number, self._principal
             self._apply(self._hall.data(number, self._here, message, principal))
+        elif isinstance(message, Void) and message.publisher == self.client:
+            number, is_allowed = self.line.number, self._objection(PUBLISH, message.topic) is None
+            self._apply(self._hall.void(number, self.client, message, may_publish=is_allowed))
         elif not isinstance(message, Beat):
             raise RemoteProtocolError(f"{type(message).__name__} at a receiver port")
 
@@ -136,7 +140,7 @@ class Guest:
         match message:
             case Attach(topic):
                 if (why := self._objection(SUBSCRIBE, topic)) is not None:
-                    self.line.tell(Denied(topic, 0, why))
+                    self.line.tell(Denied(topic, 0, 0, why))
                     return
                 self._apply(self._hall.attach(self.line.number, self.client, self._here, message))
             case Detach():

@@ -1,4 +1,4 @@
-"""The broker's core: what each message of a client does to the channels. Pure.
+"""The broker's core: what each message of a client does to the channels, from reign to reign. Pure.
 
 Whoever is connected has a number; effects name it. The driver, and the bridge to the mesh, carry
 them out.
@@ -6,13 +6,20 @@ them out.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
 from handshake.principals import UNPROVEN, Principal
-from peermesh.brokers.edge.channel import Effect, Line
 from peermesh.brokers.edge.lifecycle import ChannelMap, Step, Topic
-from peermesh.brokers.edge.messages import Attach, Detach, Taken, read_data
+from peermesh.brokers.edge.messages import Accepted, Attach, Detach, Taken, Void, read_data
+from peermesh.brokers.edge.relay import Acknowledge, Effect
+from peermesh.brokers.edge.subscription import Line
 from peermesh.brokers.edge.tree import check_edge_topic
-from wire.errors import RemoteProtocolError
+from wire.errors import MeshError, RemoteProtocolError
 from wire.framing import NodeFrame
+
+EXPECTED_MAX: Final = 16_384
+"""Subscriptions of an earlier reign that are waited for: as many as a broker has clients."""
 
 Consequence = Effect | Step
 
@@ -21,11 +28,43 @@ class Hall:
     """All channels of a broker, and who is connected to which."""
 
     def __init__(self, channels: ChannelMap) -> None:
-        """Begin with nobody."""
         self.channels = channels
         self._attached: dict[Line, set[str]] = {}
+        self._held_until: float | None = None
+        self._is_leaving = False
         self.bridged: dict[bytes, tuple[Line, tuple[str, ...]]] = {}
         """Subscribers to whole prefixes: they attach to each topic as it comes up."""
+
+    # Reigns.
+
+    def begin(self, held_until: float | None, known: Iterable[tuple[str, bytes]]) -> None:
+        """Start a reign, with nothing of an earlier one; wait for the subscribers ``known`` to it.
+
+        Until ``held_until`` nothing is acknowledged, so that subscribers that are not in the
+        registry resume, too.
+        """
+        self.channels.clear()
+        self._attached.clear()
+        self._held_until = held_until
+        self.channels.is_held = held_until is not None
+        for count, (name, client) in enumerate(known):
+            if count >= EXPECTED_MAX:
+                break
+            try:
+                self.channels.make(check_edge_topic(name)).channel.expect(client)
+            except MeshError:
+                continue  # A foreign node, or more topics than a broker has.
+
+    def leave(self) -> None:
+        """Take no more messages: the publishers keep them for the next broker."""
+        self._is_leaving = True
+
+    @property
+    def is_taken(self) -> bool:
+        """Tell whether every subscriber has everything."""
+        return all(topic.channel.is_taken for topic in self.channels)
+
+    # Clients.
 
     def data(
         self, line: Line, here: str, frame: NodeFrame, principal: Principal = UNPROVEN
@@ -34,6 +73,8 @@ class Hall:
         name, publisher = read_data(frame)
         if here and name != here:
             raise RemoteProtocolError(f"topic {name!r} at the port of {here!r}")
+        if self._is_leaving:
+            return []
         topic, effects = self.topic(name)
         steps = self.channels.message_came(topic)
         return [*effects, *topic.channel.offer(line, publisher, frame, principal), *steps]
@@ -43,6 +84,17 @@ class Hall:
         topic = self.channels.find(name)
         if topic is not None:
             topic.channel.forget(publisher)
+
+    def void(
+        self, line: Line, publisher: bytes, message: Void, *, may_publish: bool
+    ) -> list[Effect]:
+        """A publisher says which numbers are no messages; without the right it makes no topic."""
+        if self._is_leaving:
+            return []
+        if not may_publish and self.channels.find(message.topic) is None:
+            return [Acknowledge(line, Accepted(message.topic, message.sequence))]
+        topic, effects = self.topic(message.topic)
+        return [*effects, *topic.channel.void(line, publisher, message.sequence)]
 
     def topic(self, name: str) -> tuple[Topic, list[Effect]]:
         """Find a topic, or make it, with the bridges that want it."""
@@ -62,7 +114,8 @@ class Hall:
             raise RemoteProtocolError(f"topic {message.topic!r} at the port of {here!r}")
         topic, effects = self.topic(message.topic)
         self._attached.setdefault(line, set()).add(message.topic)
-        return [*effects, *topic.channel.attach(line, client)]
+        attached = topic.channel.attach(line, client, is_known=message.is_known)
+        return [*effects, *attached]
 
     def attached(self, line: Line) -> list[str]:
         """Give the topics that were asked for by a connection."""
@@ -75,7 +128,7 @@ class Hall:
         return topic.channel.detach(client) if topic is not None else []
 
     def taken(self, client: bytes, message: Taken) -> list[Effect]:
-        """A subscriber's reader has taken messages."""
+        """A subscriber has messages."""
         topic = self.channels.find(message.topic)
         if topic is None:
             return []
@@ -91,7 +144,12 @@ class Hall:
     def tick(self, now: float) -> list[Consequence]:
         """Drop subscribers that hold others up, and close what nobody uses."""
         effects: list[Consequence] = []
+        is_over = self._held_until is not None and now >= self._held_until
+        if is_over:
+            self._held_until, self.channels.is_held = None, False
         for topic in self.channels:
+            if is_over:
+                effects += topic.channel.release()
             effects += topic.channel.tick(now)
             for client, (line, prefixes) in self.bridged.items():
                 topic_name = topic.channel.topic

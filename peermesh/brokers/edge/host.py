@@ -34,8 +34,11 @@ class Options:
     """How a broker is to be; see ``EdgeBroker`` for the ports."""
 
     address: str = "127.0.0.1"
+    """Where the channels listen, and clients find them."""
     ports: Iterable[int] | None = None
     default_ports: Ports = (ANY_PORT, ANY_PORT)
+    registry_host: str | None = None
+    """Where the embedded registry listens; ``address`` if ``None``."""
     registry_port: int = ANY_PORT
     idle_seconds: float = IDLE_SECONDS
     bridged: Bridged = NOTHING_BRIDGED
@@ -45,6 +48,8 @@ class Options:
     def __post_init__(self) -> None:
         """Check the arguments; ``EdgeBroker`` checks the others."""
         arguments.host("address", self.address)
+        if self.registry_host is not None:
+            arguments.host("registry_host", self.registry_host)
         port = arguments.port("registry_port", self.registry_port, least=ANY_PORT)
         object.__setattr__(self, "registry_port", port)
 
@@ -95,10 +100,10 @@ async def open_edge_broker(
         stack.callback(nursery.cancel_scope.cancel)
         address = None
         if tree is not None:
-            serve = partial(
-                serve_registry, tree, chosen.address, chosen.registry_port, network, guard
-            )
-            address = (chosen.address, await nursery.start(serve))
+            at = chosen.address if chosen.registry_host is None else chosen.registry_host
+            network.check(at)
+            serve = partial(serve_registry, tree, at, chosen.registry_port, network, guard)
+            address = (at, await nursery.start(serve))
             registry = tree.session()
         assert registry is not None
         broker = EdgeBroker(
@@ -109,6 +114,8 @@ async def open_edge_broker(
             idle_seconds=chosen.idle_seconds,
             network=network,
             guard=guard,
+            # Where clients find it, one of before may have been found.
+            may_be_known=tree is not None and chosen.registry_port != ANY_PORT,
         )
         await stack.enter_async_context(broker)
         if endpoint is not None and chosen.bridged != NOTHING_BRIDGED:

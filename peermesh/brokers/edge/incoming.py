@@ -1,8 +1,8 @@
-"""A subscriber's topics: which messages are new, what the reader took, what was missed. Pure.
+"""A subscriber's topics: which messages are new, which were missed, what the broker is told. Pure.
 
 The same messages may come by two connections while a topic moves from the default channel to its
 own, and once more from the next broker. The position within a channel tells the first apart, the
-publisher's own numbers the second.
+publisher's own numbers the second; a gap in those is what was missed.
 """
 
 from __future__ import annotations
@@ -10,49 +10,63 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
-from peermesh.brokers.edge.channel import Line
-from peermesh.brokers.edge.messages import Attached, Taken
+from peermesh.brokers.edge.messages import Attached, Taken, read_numbers
+from peermesh.brokers.edge.subscription import WINDOW, WINDOW_BYTES, Line
 
 PUBLISHERS_MAX: Final = 16_384
 """Publishers of a topic whose last number is remembered. The longest silent goes first."""
 
 TAKEN_COUNT: Final = 1024
-"""Messages after which the broker is told that they were taken: a quarter of its window."""
+"""Messages after which a broker is told that they were taken, while there are more: a quarter of
+its window."""
 
 
 class Incoming:
-    """One topic of a subscriber."""
+    """One topic of a subscriber.
+
+    What has come counts as taken while a window at most waits for the reader: it is here, whatever
+    becomes of the broker. Beyond, and where only ``is_read`` counts, it is taken when it was read.
+    """
 
     __slots__ = (
-        "_incarnation", "_next", "_position", "_sequences", "_taken", "_told", "duplicates",
-        "missed", "received", "topic", "waiting",
+        "_incarnation", "_is_read", "_next", "_position", "_sequences", "_told", "duplicates",
+        "is_full", "is_known", "missed", "received", "topic", "waiting", "waiting_bytes",
     )  # fmt: skip
 
-    def __init__(self, topic: str) -> None:
-        """Begin with whatever comes first."""
+    def __init__(self, topic: str, *, is_read: bool = False) -> None:
         self.topic = topic
+        self.is_known = False
+        """Whether a broker has ever known of this subscription."""
         self.received = self.duplicates = self.missed = 0
-        self.waiting = 0
-        """Messages that the reader has not taken yet."""
+        self.waiting = self.waiting_bytes = 0
+        """Messages that the reader has not taken yet, and their bytes."""
+        self.is_full = False
+        """Whether some of them do not count as taken."""
+        self._is_read = is_read
         self._incarnation = ""
-        self._position = 0
+        self._position = self._told = 0
         self._next: dict[Line, tuple[str, int]] = {}
         """By connection: the channel's incarnation, and the position of what comes next."""
         self._sequences: OrderedDict[bytes, int] = OrderedDict()
-        self._taken = self._told = 0
 
     def attached(self, line: Line, attached: Attached) -> int:
-        """The channel begins to send by a connection; give how many messages were missed."""
+        """The channel begins to send by a connection; give how many messages were missed.
+
+        Positions do not tell: what a broker repeats may have come from the one before. Raises
+        ``DecodeError``.
+        """
+        numbers, before = read_numbers(attached.numbers), attached.position - 1
+        self.is_known = True
         self._next[line] = (attached.incarnation, attached.position)
         if attached.incarnation != self._incarnation:
             self._incarnation = attached.incarnation
-            self._position = self._taken = self._told = attached.position - 1
-            self.waiting = 0  # The old channel's; this one does not count them.
-            return 0
-        self._told = min(self._told, attached.position - 1)  # What we told may not have arrived.
-        missed = max(0, attached.position - 1 - self._position)
-        self._position += missed
-        self._taken += missed
+            self._position = self._told = before
+        self._position = max(self._position, before)
+        self._told = min(self._told, before)  # What we told may not have arrived.
+        gaps = (self._gap(name, last + 1) for name, last in numbers.items())
+        missed = 0 if attached.is_whole else sum(gaps)
+        for name, last in numbers.items():
+            self._remember(name, last)
         self.missed += missed
         return missed
 
@@ -60,27 +74,42 @@ class Incoming:
         """A connection was lost."""
         self._next.pop(line, None)
 
-    def receive(self, line: Line, publisher: bytes, sequence: int, count: int) -> int:
-        """Take note of consecutive messages; give how many of them, in front, came before.
+    def receive(self, line: Line, publisher: bytes, sequence: int, count: int) -> tuple[int, int]:
+        """Take note of consecutive messages, the first of which has the number ``sequence``.
 
-        ``sequence`` is the publisher's number of the first.
+        Gives how many of them, in front, came before, and how many were missed before the others.
         """
         if line not in self._next:  # From before the topic was unsubscribed.
-            return self._skip(count, count)
+            return self._skip(count, count), 0
         incarnation, position = self._next[line]
         self._next[line] = (incarnation, position + count)
         if incarnation != self._incarnation:
-            return self._skip(count, count)
+            return self._skip(count, count), 0
         skip = min(count, max(0, self._position + 1 - position))
-        new_here = count - skip
-        self._position += new_here
+        self._position += count - skip
         last = self._sequences.get(publisher)
         if last is not None:
             skip = max(skip, min(count, last + 1 - sequence))
+        missed = self._gap(publisher, sequence + skip) if skip < count else 0
         self._remember(publisher, sequence + count - 1)
-        self._taken += new_here - (count - skip)  # Nobody reads what an older broker brought.
-        self.waiting += count - skip
-        return self._skip(skip, count)
+        self.missed += missed
+        return self._skip(skip, count), missed
+
+    def void(self, line: Line, publisher: bytes, sequence: int) -> None:
+        """Numbers of a publisher up to one are no messages; to say so takes a position."""
+        if line not in self._next:
+            return
+        incarnation, position = self._next[line]
+        self._next[line] = (incarnation, position + 1)
+        if incarnation == self._incarnation:
+            self._position = max(self._position, position)
+            if publisher in self._sequences:
+                self._remember(publisher, sequence)
+
+    def _gap(self, publisher: bytes, sequence: int) -> int:
+        """Count the messages between a publisher's last one and this; none of an unknown one."""
+        last = self._sequences.get(publisher)
+        return 0 if last is None else max(0, sequence - last - 1)
 
     def _skip(self, skip: int, count: int) -> int:
         self.duplicates += skip
@@ -93,16 +122,36 @@ class Incoming:
         if len(self._sequences) > PUBLISHERS_MAX:
             self._sequences.popitem(last=False)
 
-    def take(self) -> None:
-        """The reader took a message."""
-        if self.waiting:  # Those of a channel that is gone are counted by nobody.
-            self.waiting -= 1
-            self._taken += 1
+    def keep(self, count: int, size: int) -> None:
+        """So many messages, and bytes, wait for the reader."""
+        self.waiting += count
+        self.waiting_bytes += size
+        self.is_full = self._unread() > 0
+
+    def take(self, size: int) -> bool:
+        """The reader took a message of so many bytes; tell whether that made room for others."""
+        self.waiting -= 1
+        self.waiting_bytes -= size
+        if not self.is_full:
+            return False
+        self.is_full = self._unread() > 0
+        return True
+
+    @property
+    def is_due(self) -> bool:
+        """Tell whether ``report`` gives something."""
+        unread = self._unread()
+        count = self._position - unread - self._told
+        return count > 0 and (not unread or count >= TAKEN_COUNT)
+
+    def _unread(self) -> int:
+        """Count the messages that do not count as taken."""
+        room = 0 if self._is_read or self.waiting_bytes >= WINDOW_BYTES else WINDOW
+        return max(0, self.waiting - room)
 
     def report(self) -> Taken | None:
         """Give what the broker is to be told, if it is time for that."""
-        count = self._taken - self._told
-        if not count or (self.waiting and count < TAKEN_COUNT):
+        if not self.is_due:
             return None
-        self._told = self._taken
-        return Taken(self.topic, self._incarnation, self._taken)
+        self._told = self._position - self._unread()
+        return Taken(self.topic, self._incarnation, self._told)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from peermesh.brokers.edge.channel import Channel
 from peermesh.brokers.edge.ports import PortList
+from peermesh.brokers.edge.relay import Relay
 from wire.errors import LimitExceeded
 
 TOPICS_MAX: Final = 8_192
@@ -59,8 +59,7 @@ class Topic:
 
     __slots__ = ("channel", "idle_since", "ports", "publishers", "state")
 
-    def __init__(self, channel: Channel) -> None:
-        """Begin without ports."""
+    def __init__(self, channel: Relay) -> None:
         self.channel = channel
         self.state = State.ASLEEP
         self.ports: Ports | None = None
@@ -84,6 +83,8 @@ class ChannelMap:
         self._count = 0
         self._idle_seconds = idle_seconds
         self.ports = ports
+        self.is_held = False
+        """Whether topics that are made now acknowledge nothing yet."""
         self._topics: dict[str, Topic] = {}
         self._waiting: dict[str, None] = {}
 
@@ -102,9 +103,17 @@ class ChannelMap:
             if len(self._topics) >= TOPICS_MAX:
                 raise LimitExceeded(f"the broker has {TOPICS_MAX} topics already: use fewer")
             self._count += 1
-            channel = Channel(topic, f"{self._name}/{self._count}")
+            name = f"{self._name}/{self._count}"
+            channel = Relay(topic, name, is_held=self.is_held)
             found = self._topics[topic] = Topic(channel)
         return found
+
+    def clear(self) -> None:
+        """Forget all topics, whose ports were given back."""
+        for topic in self._topics.values():
+            self._give_back(topic)
+        self._topics.clear()
+        self._waiting.clear()
 
     def message_came(self, topic: Topic) -> list[Step]:
         """Give the topic ports, with its first message."""

@@ -7,8 +7,10 @@ Everything else is a control frame, of a kind that the mesh itself does not use.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Final, TypeVar, get_type_hints
+from struct import Struct
+from typing import Final, TypeVar, get_args, get_type_hints
 
 from wire import framing
 from wire.decoding import decode
@@ -53,6 +55,9 @@ class Attach:
     """A subscriber wants a topic on this connection, and no longer on another one."""
 
     topic: str
+    is_known: bool
+    """Whether a broker has known of this subscription before: then it wants what is not
+    acknowledged yet, and otherwise what comes from now on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,10 @@ class Attached:
     incarnation: str
     """Which channel counts: another one begins anew."""
     position: int
+    is_whole: bool
+    """Whether the channel has waited for this subscriber, so that it missed nothing."""
+    numbers: bytes
+    """The last number of each publisher before that; read it with ``read_numbers``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +83,7 @@ class Detach:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A subscriber's reader has everything up to a position."""
+    """A subscriber has everything up to a position, and room for more."""
 
     topic: str
     incarnation: str
@@ -83,7 +92,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The channel has everything of this publisher up to a sequence number."""
+    """Every known subscriber has all of this publisher's messages up to a number."""
 
     topic: str
     sequence: int
@@ -124,6 +133,8 @@ class Denied:
     """Empty if the client has no role at all; then ``Refused`` follows."""
     sequence: int
     """The publisher's number of the last message that was not taken; 0 for a subscription."""
+    count: int
+    """How many messages were not taken."""
     reason: str
 
 
@@ -132,6 +143,15 @@ class Changed:
     """A node that the client watches may have changed; empty for all of them."""
 
     path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Void:
+    """Numbers of a publisher up to this one are no messages: the broker refused those."""
+
+    topic: str
+    publisher: bytes
+    sequence: int
 
 
 ControlMessage = (
@@ -148,26 +168,15 @@ ControlMessage = (
     | Answer
     | Changed
     | Denied
+    | Void
 )
 
 _FIRST_KIND: Final = 64
 """The mesh's own kinds are below, so that neither takes the other for one of its own."""
 
-_CLASSES: Final[tuple[type, ...]] = (
-    Hello,
-    Welcome,
-    Refused,
-    Attach,
-    Attached,
-    Detach,
-    Taken,
-    Accepted,
-    Beat,
-    Ask,
-    Answer,
-    Changed,
-    Denied,
-)
+_CLASSES: Final[tuple[type, ...]] = get_args(ControlMessage)
+"""In the order of their kinds: new ones come last."""
+
 _KINDS: Final = {kind: number for number, kind in enumerate(_CLASSES, _FIRST_KIND)}
 _FIELDS: Final = {
     kind: tuple((field.name, get_type_hints(kind)[field.name]) for field in fields(kind))
@@ -200,6 +209,21 @@ def read(frame: ControlFrame) -> ControlMessage:
         if type(value) is not wanted or (wanted is int and value < 0):
             raise DecodeError(f"a {kind.__name__} whose {name} is {value!r}")
     return kind(*values)  # type: ignore[no-any-return]  # one of the classes of the union
+
+
+_NUMBER: Final = Struct(f"!{CLIENT_SIZE}sQ")
+
+
+def write_numbers(numbers: Mapping[bytes, int]) -> bytes:
+    """Write publishers' numbers, for ``Attached``."""
+    return b"".join(map(_NUMBER.pack, numbers.keys(), numbers.values()))
+
+
+def read_numbers(data: bytes) -> dict[bytes, int]:
+    """Read publishers' numbers; raises ``DecodeError``."""
+    if len(data) % _NUMBER.size:
+        raise DecodeError(f"numbers of publishers in {len(data)} bytes")
+    return dict(_NUMBER.iter_unpack(data))
 
 
 def read_data(frame: NodeFrame) -> tuple[str, bytes]:

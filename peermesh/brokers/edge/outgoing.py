@@ -1,4 +1,7 @@
-"""A publisher's topics: what was not accepted yet, and by which connection it goes. Pure."""
+"""A publisher's topics: what is not acknowledged, and by which connection it goes. Pure.
+
+Until every known subscriber has a message, it is kept here: whatever the broker had dies with it.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,13 @@ from collections import deque
 from itertools import islice
 from typing import Final
 
-from peermesh.brokers.edge.channel import WINDOW, WINDOW_BYTES, Line
-from peermesh.brokers.edge.messages import TTL
+from peermesh.brokers.edge.messages import TTL, Void, write
+from peermesh.brokers.edge.subscription import WINDOW, WINDOW_BYTES, Line
 from wire.framing import encode_node
 from wire.limits import GROUP_COUNT, GROUP_SIZE
 
 BUFFER_SIZE: Final = 4096
-"""Messages of a topic that wait for a broker, or for its acceptance, before ``send`` does."""
+"""Messages of a topic that wait for a broker, or for its subscribers, before ``send`` does."""
 
 BUFFER_BYTES: Final = WINDOW_BYTES
 """Bytes of the same; one message is taken whatever its size."""
@@ -22,8 +25,8 @@ class Outgoing:
     """One topic of a publisher: its message buffer, and where its sender stands."""
 
     __slots__ = (
-        "_buffer", "_bytes", "_headers", "_publisher", "_sent", "accepted", "capacity", "line",
-        "refused", "repeated", "topic",
+        "_buffer", "_bytes", "_headers", "_publisher", "_sent", "_void", "accepted", "capacity",
+        "line", "refused", "repeated", "topic",
     )  # fmt: skip
 
     def __init__(
@@ -34,19 +37,22 @@ class Outgoing:
         self.capacity = capacity
         self.line: Line | None = None
         self.accepted = last
-        """The number of the last message that the broker has accepted, or refused."""
+        """The number of the last message that all subscribers have."""
         self.refused: str | None = None
         """Why messages were refused, until the caller was told."""
         self.repeated = 0
         self._publisher = publisher
         self._headers = (topic.encode(),)
-        self._buffer: deque[bytes] = deque()
+        self._buffer: deque[bytes | None] = deque()
+        """What is not acknowledged; nothing in the place of what was refused."""
         self._bytes = 0
         self._sent = 0
+        self._void = 0
+        """Up to which number the broker is to be told that what it refused are no messages."""
 
     @property
     def waiting(self) -> int:
-        """Messages that were not accepted yet."""
+        """Messages that are not acknowledged."""
         return len(self._buffer)
 
     @property
@@ -65,43 +71,61 @@ class Outgoing:
         self._bytes += len(payload)
 
     def switch(self, line: Line | None) -> None:
-        """Go by another connection from now on: all that was not accepted is sent once more."""
+        """Go by another connection from now on: what is not acknowledged is sent once more."""
         self.line = line
         self.repeated += self._sent
-        self._sent = 0
+        self._sent = self._void = 0
 
     def accept(self, sequence: int) -> None:
-        """The broker has everything up to a number."""
+        """Every known subscriber has everything up to a number."""
         count = min(sequence - self.accepted, len(self._buffer))
         if count <= 0:
             return
         for _ in range(count):
-            self._bytes -= len(self._buffer.popleft())
+            self._bytes -= len(self._buffer.popleft() or b"")
         self.accepted += count
         self._sent = max(0, self._sent - count)
 
-    def refuse(self, sequence: int, reason: str) -> None:
-        """The broker does not take what is left up to a number: drop it, and keep the reason."""
-        self.accept(sequence)
+    def refuse(self, sequence: int, count: int, reason: str) -> None:
+        """The broker does not take the last messages up to a number: drop them, say why later.
+
+        Their numbers stay, and those before them: they may be with the broker alone.
+        """
         self.refused = reason
+        end = min(sequence - self.accepted, len(self._buffer))
+        for place in range(max(0, sequence - count - self.accepted), end):
+            self._bytes -= len(self._buffer[place] or b"")
+            self._buffer[place] = None
+            self._void = self.accepted + place + 1
 
     def take(self) -> list[bytes | memoryview]:
         """Give what is to be sent now, framed, as far as the broker's window goes."""
         pieces: list[bytes | memoryview] = []
+        if self._void > self.accepted:
+            pieces.append(write(Void(self.topic, self._publisher, self._void)))
+        self._void = 0
         end = min(len(self._buffer), WINDOW)
         while self._sent < end:
-            group = self._group(end)
+            group, voids = self._group(end)
             first = self.accepted + self._sent + 1
-            pieces += encode_node(self._publisher, TTL, first, self._headers, b"", group)[0]
-            self._sent += len(group)
+            self._sent += len(group) + voids
+            if group:
+                pieces += encode_node(self._publisher, TTL, first, self._headers, b"", group)[0]
+            if voids:
+                last = self.accepted + self._sent
+                pieces.append(write(Void(self.topic, self._publisher, last)))
         return pieces
 
-    def _group(self, end: int) -> list[bytes]:
+    def _group(self, end: int) -> tuple[list[bytes], int]:
+        """Give the next messages for one frame, and how many refused ones follow."""
         group: list[bytes] = []
-        size = 0
+        size = voids = 0
         for payload in islice(self._buffer, self._sent, min(end, self._sent + GROUP_COUNT)):
+            if payload is None:
+                voids += 1
+                continue
             size += len(payload)
-            if group and size > GROUP_SIZE:
+            if voids or (group and size > GROUP_SIZE):
                 break
             group.append(payload)
-        return group
+        return group, voids

@@ -73,7 +73,8 @@ class Publisher(Client):
         self._check_role()
         outgoing = self._topics.get(topic) if type(topic) is str else None
         outgoing = outgoing or self._begin(topic)
-        _tell_refusals(outgoing)
+        if outgoing.refused is not None:
+            _tell_refusals(outgoing)
         payload = encode(message)
         self._since_yield += 1
         if self._since_yield >= YIELD_COUNT:
@@ -84,7 +85,8 @@ class Publisher(Client):
         while not outgoing.has_room:
             await self._changed.park()
             self._check_role()
-        _tell_refusals(outgoing)
+        if outgoing.refused is not None:
+            _tell_refusals(outgoing)
         if self._topics.get(topic) is not outgoing:
             raise EdgeClosed(f"the sender of {topic!r} was stopped")
         outgoing.add(payload)
@@ -167,7 +169,8 @@ class Publisher(Client):
     def _on_denied(self, denied: Denied) -> None:
         outgoing = self._topics.get(denied.topic)
         if outgoing is not None:
-            outgoing.refuse(denied.sequence, denied.reason)
+            outgoing.refuse(denied.sequence, denied.count, denied.reason)
+            self._wake(denied.topic)
             self._changed.unpark_all()
 
     def _on_lost(self, topic: str, line: Line) -> None:
@@ -201,9 +204,12 @@ class Publisher(Client):
             return
         outgoing.accept(accepted.sequence)
         self._changed.unpark_all()
-        current = self._line_for(accepted.topic)
-        if current is not None:
-            current.wake()
+        self._wake(accepted.topic)
+
+    def _wake(self, topic: str) -> None:
+        line = self._line_for(topic)
+        if line is not None:
+            line.wake()
 
 
 def _tell_refusals(*topics: Outgoing) -> None:

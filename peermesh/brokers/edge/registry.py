@@ -59,6 +59,9 @@ class Registry(Protocol):
         Unlike a registered one it does not come back with our next session.
         """
 
+    async def clear(self) -> None:
+        """Null the addresses that a dead broker has left, unless another one serves."""
+
     def watch(self, *paths: str) -> Watch:
         """Follow the data of some nodes, from now on."""
 

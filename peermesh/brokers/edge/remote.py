@@ -214,6 +214,9 @@ class RemoteRegistry(Opened):
         """Make an ephemeral node if there is none; tell whether it is there as we wanted it."""
         return bool(await self._ask("claim", path, data))
 
+    async def clear(self) -> None:
+        """Do nothing: the brokers that hold the tree clear it."""
+
     def watch(self, *paths: str) -> Watch:
         """Follow the data of some nodes, from now on."""
         for path in paths:

@@ -22,8 +22,10 @@ from peermesh.brokers.edge.messages import (
     ControlMessage,
     Denied,
     Detach,
+    Void,
     expect,
     read_data,
+    write,
 )
 from peermesh.brokers.edge.registry import Registry
 from peermesh.brokers.edge.statistics import RouteStatistics
@@ -70,6 +72,8 @@ class Subscriber(Client):
         self._buffer: deque[Parcel] = deque()
         self._attached: set[str] = set()
         self._told: dict[int, set[str]] = {}
+        self._due: dict[str, None] = {}
+        """Topics of which a broker is to be told what was taken."""
         self._awaited: dict[str, _Wait] = {}
         """What the tasks that subscribe to a topic wait for; one for all of a topic."""
         self._since_yield = 0
@@ -128,17 +132,21 @@ class Subscriber(Client):
             line.tell(message)
 
     def _attach(self, topic: str) -> None:
-        line = self._line_for(topic)
-        if line is not None and topic not in self._told.setdefault(line.number, set()):
-            self._told[line.number].add(topic)
-            line.tell(Attach(topic))
+        """Ask for a topic, once there is room for what comes."""
+        line, incoming = self._line_for(topic), self._topics[topic]
+        if line is None or incoming.is_full:
+            return
+        told = self._told.setdefault(line.number, set())
+        if topic not in told:
+            told.add(topic)
+            line.tell(Attach(topic, incoming.is_known))
 
     # Reading.
 
     async def get(self, timeout: float | None = None) -> Message:
         """Wait for the next message, for ``timeout`` seconds at most: its topic, and its data.
 
-        ``Missed(n)`` comes in the place of messages that the broker no longer kept for us. Raises
+        ``Missed(n)`` comes in the place of messages that were lost on their way to us. Raises
         ``TimeoutError``, ``EdgeClosed`` when it is closed and was read to its end, and once
         ``NotAllowed`` for a topic whose subscription ended because the right to it was withdrawn.
         """
@@ -179,8 +187,10 @@ class Subscriber(Client):
         incoming, topic, payload, missed = parcel
         if incoming is None:
             return Message(MISSED_TOPIC, Missed(missed))
-        incoming.take()
-        self._report(incoming)
+        if incoming.take(len(payload)):
+            self._report(incoming)
+            if not incoming.is_full and self._topics.get(topic) is incoming:
+                self._attach(topic)
         try:
             return Message(topic, decode(payload))
         except DecodeError:
@@ -188,9 +198,24 @@ class Subscriber(Client):
             return None
 
     def _report(self, incoming: Incoming) -> None:
-        taken = incoming.report()
-        if taken is not None:
-            self._tell(incoming.topic, taken)
+        """Have the broker told what was taken, once the line is free."""
+        if incoming.is_due and incoming.topic not in self._due:
+            self._due[incoming.topic] = None
+            line = self._line_for(incoming.topic)
+            if line is not None:
+                line.wake()
+
+    def _pull(self, topic: str, line: Line) -> list[bytes]:
+        names = [topic] if topic else [name for name in self._due if self._line_for(name) is line]
+        reports: list[bytes] = []
+        for name in names:
+            if name in self._due:
+                del self._due[name]
+                incoming = self._topics.get(name)
+                taken = incoming.report() if incoming is not None else None
+                if taken is not None:
+                    reports.append(write(taken))
+        return reports
 
     def __aiter__(self) -> Self:
         """Iterate until it is closed."""
@@ -221,6 +246,7 @@ class Subscriber(Client):
     # Connections.
 
     def _on_connected(self, topic: str, line: Line) -> None:
+        line.pull = lambda: self._pull(topic, line)
         for each in [topic] if topic else self._topics:
             self._attach(each)
 
@@ -252,6 +278,10 @@ class Subscriber(Client):
     def _on_message(self, topic: str, line: Line, message: NodeFrame | ControlMessage) -> None:
         if isinstance(message, NodeFrame):
             self._on_data(line, message)
+        elif isinstance(message, Void):
+            if (incoming := self._topics.get(message.topic)) is not None:
+                incoming.void(line.number, message.publisher, message.sequence)
+                self._report(incoming)
         elif not isinstance(message, Beat):
             self._on_attached(line, expect(message, Attached))
 
@@ -259,9 +289,7 @@ class Subscriber(Client):
         incoming = self._topics.get(attached.topic)
         if incoming is None:
             return
-        missed = incoming.attached(line.number, attached)
-        if missed:
-            self._buffer.append((None, attached.topic, b"", missed))
+        self._tell_missed(attached.topic, incoming.attached(line.number, attached))
         self._report(incoming)
         self._attached.add(attached.topic)
         self._changed.unpark_all()
@@ -272,9 +300,16 @@ class Subscriber(Client):
         if incoming is None:
             return
         count = frame.count
-        skip = incoming.receive(line.number, publisher, frame.first, count)
+        skip, missed = incoming.receive(line.number, publisher, frame.first, count)
+        self._tell_missed(name, missed)
         if skip < count:
             payloads = frame.payloads()[skip:]
+            incoming.keep(len(payloads), sum(map(len, payloads)))
             self._buffer.extend([(incoming, name, payload, 0) for payload in payloads])
             self._changed.unpark_all()
         self._report(incoming)
+
+    def _tell_missed(self, topic: str, missed: int) -> None:
+        if missed:
+            self._buffer.append((None, topic, b"", missed))
+            self._changed.unpark_all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final, TypeVar
 
@@ -12,7 +13,15 @@ from endpoint.shielding import shielded
 from peermesh.brokers.edge.errors import RegistryError
 from peermesh.brokers.edge.opened import Opened
 from peermesh.brokers.edge.registry import Watch
-from peermesh.brokers.edge.tree import NULL, parents
+from peermesh.brokers.edge.tree import (
+    BROKER,
+    NULL,
+    ROOT,
+    parents,
+    receiver_path,
+    sender_path,
+    topic_of,
+)
 from peermesh.brokers.edge.watching import Watchers
 from wire.logs import logger_of
 
@@ -42,6 +51,9 @@ AGAIN_SECONDS: Final = 0.1
 END_SECONDS: Final = 5.0
 """How long the end waits for kazoo's threads."""
 
+CLEARED_AT_ONCE: Final = 128
+"""Nodes in a transaction: with the longest topics, quoted, half of what ZooKeeper reads at once."""
+
 _LOST: Final = (
     ConnectionClosedError,
     ConnectionLoss,
@@ -49,6 +61,13 @@ _LOST: Final = (
     SessionExpiredError,
 )
 Result = TypeVar("Result")
+
+
+class _Quiet(logging.LoggerAdapter[logging.Logger]):
+    """Lets kazoo log for those who debug: a connection that is lost heals, and is no warning."""
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:  # noqa: ANN401 - as logging has it
+        super().log(logging.DEBUG, msg, *args, **kwargs)
 
 
 class ZooKeeperRegistry(Opened):
@@ -67,7 +86,11 @@ class ZooKeeperRegistry(Opened):
         forever = {"max_tries": -1, "delay": AGAIN_SECONDS, "backoff": 2, "max_delay": 1.0}
         try:
             self._client: Any = KazooClient(
-                hosts, timeout=session_seconds, connection_retry=forever, **options
+                hosts,
+                timeout=session_seconds,
+                connection_retry=forever,
+                logger=_Quiet(logger_of("peermesh.brokers.edge.zookeeper"), {}),
+                **options,
             )
         except ValueError as error:
             text = f"{hosts!r} is no place of ZooKeeper ({error}): write HOST:PORT[,HOST:PORT]"
@@ -252,6 +275,49 @@ class ZooKeeperRegistry(Opened):
             return is_made or await self.read(path) == data
 
         return await self._try(claim)
+
+    async def clear(self) -> None:
+        """Null the addresses that a dead broker has left, unless another one serves.
+
+        ``/topics`` is never removed, and a reign changes it before anything else. So its version
+        guards all addresses: what a broker wrote that came meanwhile stays.
+        """
+        await self._try(self._clear)
+
+    async def _clear(self) -> None:
+        try:
+            data, root = await self._call(self._client.get_async, ROOT)
+        except NoNodeError:
+            return
+        if data == NULL.encode() or await self.read(BROKER) is not None:
+            return
+        guard = (ROOT, root.version)
+        addresses: list[tuple[str, int]] = []
+        for name in await self.children(ROOT):
+            for path in (receiver_path(topic_of(name)), sender_path(topic_of(name))):
+                try:
+                    data, found = await self._call(self._client.get_async, path)
+                except NoNodeError:
+                    continue
+                if data != NULL.encode():
+                    addresses.append((path, found.version))
+        for start in range(0, len(addresses), CLEARED_AT_ONCE):
+            if not await self._null(guard, addresses[start : start + CLEARED_AT_ONCE]):
+                return
+        await self._null(guard, [guard])
+
+    async def _null(self, guard: tuple[str, int], nodes: list[tuple[str, int]]) -> bool:
+        """Null some nodes, or none if one of them, or the guard, has changed."""
+
+        def commit() -> Any:  # noqa: ANN401 - kazoo has no types
+            transaction = self._client.transaction()
+            transaction.check(*guard)
+            for path, version in nodes:
+                transaction.set_data(path, NULL.encode(), version)
+            return transaction.commit_async()
+
+        results = await self._call(commit)
+        return not any(isinstance(result, Exception) for result in results)
 
     def watch(self, *paths: str) -> Watch:
         """Follow the data of some nodes, from now on."""

@@ -19,6 +19,7 @@ from peermesh.brokers.modules.errors import (
     BrokerResult,
     InboxFull,
     InvalidArgument,
+    NoValue,
     RemoveLinkError,
 )
 from peermesh.brokers.modules.layout import Layout, LayoutError
@@ -45,6 +46,7 @@ __all__ = [
     "Module",
     "ModuleBroker",
     "ModuleId",
+    "NoValue",
     "Port",
     "ProcessModule",
     "RemoveLinkError",

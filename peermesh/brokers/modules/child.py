@@ -1,28 +1,45 @@
 """The other process of a ``ProcessModule``: makes the module, and calls its methods in turn.
 
-Started as ``python -m peermesh.brokers.modules.child FD MODULE:CLASS``; its arguments come first.
+Started as ``python -m peermesh.brokers.modules.child PIPE MEMORY MODULE:CLASS``, with descriptors
+of the line and of the shared memory; its arguments come first.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Mapping
+from typing import Final
 
 from peermesh.brokers.modules.factory import make
 from peermesh.brokers.modules.message import Message
 from peermesh.brokers.modules.module import Module, Port
 from peermesh.brokers.modules.pipe import Pipe
+from peermesh.brokers.modules.process import GROUP_SIGNALS, Shared
 from peermesh.brokers.modules.switchboard import ModuleId
+from wire.limits import KIB
 from wire.values import Table
 
+TEXT_SIZE_MAX: Final = 64 * KIB
+"""Characters of a report about what the module raised: its end names the error."""
 
-def serve(pipe: Pipe, path: str, arguments: Mapping[str, object], name: str, number: int) -> None:
-    """Be the module until the broker ends the line."""
+
+def serve(
+    pipe: Pipe,
+    shared: Shared,
+    path: str,
+    arguments: Mapping[str, object],
+    name: str,
+    number: int,
+) -> None:
+    """Call the module's methods until the broker ends the line."""
 
     def publish(message: Message) -> None:
-        pipe.send(("publish", (message.properties, message.content)))
+        # At once, however long the module's method goes on: what was published survives it.
+        pipe.send(("publish", message.as_value()))
 
     port = Port(ModuleId(number), name, publish, lambda: pipe.send(("leave",)))
     module: Module = make(path, arguments)
@@ -30,10 +47,17 @@ def serve(pipe: Pipe, path: str, arguments: Mapping[str, object], name: str, num
     if attach is not None:
         attach(port)
     pipe.send(("ready",))
+    count = 0
     while True:
         match pipe.receive():
             case ("receive", message):
-                _receive(module, pipe, Message.of_value(message))
+                count += 1
+                if not shared.is_dropped:
+                    shared.begin(count)
+                    _receive(module, pipe, Message.of_value(message), count)
+                    shared.end(count)
+            case ("tell",):
+                pipe.send(("done", count))
             case _:
                 break
     close = getattr(module, "close", None)
@@ -41,28 +65,34 @@ def serve(pipe: Pipe, path: str, arguments: Mapping[str, object], name: str, num
         close()
 
 
-def _receive(module: Module, pipe: Pipe, message: Message) -> None:
+def _receive(module: Module, pipe: Pipe, message: Message, count: int) -> None:
     try:
         module.receive(message)
-    except Exception as error:
-        pipe.send(("failed", f"{type(error).__name__}: {error}"))
-    else:
-        pipe.send(("done",))
+    except BaseException as error:
+        trace = "".join(traceback.format_exception(error))
+        pipe.send(("failed", count, _told(f"{type(error).__name__}: {error}"), _told(trace)))
 
 
-def main(descriptor: str, path: str) -> None:
+def _told(text: str) -> str:
+    """Give the end of a text as one that can be sent."""
+    return text[-TEXT_SIZE_MAX:].encode("utf-8", "backslashreplace").decode()
+
+
+def main(descriptor: str, memory: str, path: str) -> None:
     """Read the command line."""
-    # Ctrl-C is for the broker, which then ends this process in order.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for each in GROUP_SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    shared = Shared(int(memory))
+    os.close(int(memory))
     pipe = Pipe(socket.socket(fileno=int(descriptor)))
     settings = pipe.receive()
     try:
         if not isinstance(settings, Table):
             return  # The broker is gone already.
-        serve(pipe, path, settings["arguments"], settings["name"], settings["number"])
+        serve(pipe, shared, path, settings["arguments"], settings["name"], settings["number"])
     except OSError:
-        pass  # The broker is gone, and nobody is left to tell.
+        pass  # The broker is gone, and there is nothing left to tell.
     finally:
         pipe.close()
 

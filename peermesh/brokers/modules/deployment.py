@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from peermesh.blocking.endpoint import Endpoint
+from peermesh.blocking.calls import Endpoint
 from peermesh.brokers.modules.broker import ModuleBroker
 from peermesh.brokers.modules.factory import make
 from peermesh.brokers.modules.layout import Changes, Layout, LayoutError, ModulePlan
@@ -16,7 +16,7 @@ class Deployment:
     """The modules and links of one broker that come from layouts."""
 
     def __init__(self, broker: ModuleBroker, endpoint: Endpoint | None = None) -> None:
-        """Begin with none; ``endpoint`` is what modules without a class join the bus to."""
+        """Start without modules; those without a class join the bus to ``endpoint``."""
         self._broker = broker
         self._endpoint = endpoint
         self.layout = Layout.empty()
@@ -25,20 +25,23 @@ class Deployment:
         """Do what leads to a layout, and say what that was.
 
         What is new is made before anything is touched: a class that cannot be made changes nothing.
-        Messages on their way to a module that stays are not lost. Raises ``LayoutError`` and
-        ``InvalidArgument``.
+        Messages on their way to a module that stays are not lost. A module that has left by itself,
+        or could not attach, is made anew. Raises ``LayoutError`` and ``InvalidArgument``.
         """
-        changes = layout.changes_from(self.layout)
+        present = {each.name for each in self._broker.modules()}
+        changes = layout.changes_from(self.layout.only(present))
         made = [(plan, self._make(plan)) for plan in changes.add]
         for link in changes.unlink:
             self._broker.remove_link(link.source, link.sink)
         for name in changes.remove:
             self._broker.remove_module(name)
         for plan, module in made:
-            self._broker.add_module(module, plan.name, inbox_size=plan.inbox_size)
+            self._broker.add_module(module, plan.name, inbox_size=plan.inbox_size, start=False)
         for link in changes.link:
             self._broker.add_link(link.source, link.sink, link.policy)
         self.layout = layout
+        # With all their links: what a module publishes in attach() goes along them.
+        self._broker.start()
         return changes
 
     def _make(self, plan: ModulePlan) -> Any:  # noqa: ANN401 - any class of the user's

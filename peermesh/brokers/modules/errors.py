@@ -29,6 +29,10 @@ class InvalidArgument(BrokerError, ValueError):
     result = BrokerResult.INVALIDARG
 
 
+class NoValue(InvalidArgument, TypeError):
+    """The content of a message is no value of the mesh: make it of numbers, texts, bytes, lists."""
+
+
 class AddLinkError(BrokerError):
     """The link cannot be: it exists, or one of its ends does not."""
 

@@ -24,12 +24,19 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 from peermesh.brokers.modules.errors import BrokerError
-from peermesh.brokers.modules.switchboard import INBOX_SIZE, LinkPolicy
+from peermesh.brokers.modules.switchboard import (
+    INBOX_SIZE,
+    INBOX_SIZE_MAX,
+    LINKS_MAX,
+    MODULES_MAX,
+    NAME_SIZE_MAX,
+    LinkPolicy,
+)
 
 
 class LayoutError(BrokerError, ValueError):
@@ -102,7 +109,20 @@ class Layout:
             if (link.source, link.sink) in links:
                 raise LayoutError(f"the link from {link.source!r} to {link.sink!r} stands twice")
             links[link.source, link.sink] = link
+        for what, count, most in (
+            ("modules", len(modules), MODULES_MAX),
+            ("links", len(links), LINKS_MAX),
+        ):
+            if count > most:
+                raise LayoutError(f"it has {count} {what}; {most} are allowed")
         return cls(modules, tuple(links.values()))
+
+    def only(self, names: Collection[str]) -> Layout:
+        """Give the layout without modules that are not among ``names``, and without their links."""
+        return Layout(
+            {name: plan for name, plan in self.modules.items() if name in names},
+            tuple(link for link in self.links if {link.source, link.sink} <= set(names)),
+        )
 
     def changes_from(self, old: Layout) -> Changes:
         """Say what leads from ``old`` to this: a module that has changed at all is made anew."""
@@ -125,6 +145,11 @@ def _module(name: str, table: object) -> ModulePlan:
     if not isinstance(table, dict):
         raise LayoutError(f"{where} is no table")
     _only(table, where, "class", "arguments", "process", "inbox_size", "publishes", "subscribes")
+    if not 0 < len(name) <= NAME_SIZE_MAX:
+        raise LayoutError(f"{where}: a module's name has 1 to {NAME_SIZE_MAX} characters")
+    inbox_size = _typed(table, where, "inbox_size", int, INBOX_SIZE)
+    if not 1 <= inbox_size <= INBOX_SIZE_MAX:
+        raise LayoutError(f"{where} inbox_size = {inbox_size}; 1 to {INBOX_SIZE_MAX} are allowed")
     path = _typed(table, where, "class", str, None)
     publishes = _typed(table, where, "publishes", str, None)
     subscribes = tuple(_typed(table, where, "subscribes", list, []))
@@ -138,7 +163,7 @@ def _module(name: str, table: object) -> ModulePlan:
         path,
         _typed(table, where, "arguments", dict, {}),
         _typed(table, where, "process", bool, default=False),
-        _typed(table, where, "inbox_size", int, INBOX_SIZE),
+        inbox_size,
         publishes,
         subscribes,
     )

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 
 from endpoint.pubsub.messages import Missed
-from peermesh.blocking.endpoint import Endpoint
+from peermesh.blocking.calls import Endpoint
 from peermesh.blocking.subscriber import Subscriber
 from peermesh.brokers.modules.errors import BrokerError, InboxFull
 from peermesh.brokers.modules.message import Message
@@ -26,7 +26,7 @@ class MeshModule:
     """The mesh, as a module: it receives for the mesh, and publishes what comes from there.
 
     Messages of a bus travel as a table of properties and the content. What others publish comes as
-    the content of a message whose property ``topic`` is its topic.
+    the content of a message. The property ``topic`` of each is the topic on which it came.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class MeshModule:
     ) -> None:
         """Publish on the topic ``publishes``, and hear topics that begin with ``subscribes``.
 
-        The endpoint stays its owner's, who peers and ends it.
+        The endpoint stays its owner's, which peers and ends it.
         """
         self._endpoint = endpoint
         self._topic = check_topic(publishes) if publishes is not None else None
@@ -56,7 +56,7 @@ class MeshModule:
         """Publish a message on the mesh, waiting while it has no room."""
         if self._topic is None:
             raise BrokerError("this module only hears: give it a topic that it publishes on")
-        self._endpoint.publish(self._topic, (message.properties, message.content))
+        self._endpoint.publish(self._topic, message.as_value())
 
     def close(self) -> None:
         """Hear no more."""
@@ -83,4 +83,5 @@ def message_from(topic: str, data: Value) -> Message:
         message = Message.of_value(data)
     except DecodeError:
         message = Message(data)
-    return Message(message.content, {TOPIC_PROPERTY: topic, **message.properties})
+    # The topic is what the mesh says: a sender that has such a property does not choose it.
+    return Message(message.content, {**message.properties, TOPIC_PROPERTY: topic})

@@ -2,52 +2,169 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from peermesh.brokers.modules.errors import InvalidArgument
+from peermesh.brokers.modules.errors import InvalidArgument, NoValue
 from wire.decoding import decode
 from wire.encoding import encode
-from wire.errors import DecodeError
-from wire.values import Table, Value, freeze
+from wire.errors import DecodeError, EncodeError
+from wire.limits import VALUE_DEPTH_MAX
+from wire.values import Set, Table, Value, freeze
+
+_INTEGER_END: Final = 2**63
 
 
-@dataclass(frozen=True, slots=True)
+class Properties(Mapping[str, str]):
+    """The texts of a message by their names: immutable, and shown as a dict of them is."""
+
+    __slots__ = ("_texts",)
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        """Copy ``texts``; raises ``InvalidArgument`` for anything but texts with names."""
+        if not isinstance(texts, Mapping):
+            raise InvalidArgument(f"properties are a dict of texts, not {type(texts).__name__}")
+        self._texts = dict(texts)
+        for each in (*self._texts, *self._texts.values()):
+            if type(each) is not str or not _is_text(each):
+                raise InvalidArgument(
+                    f"{each!r} among the properties of a message: names and values are texts"
+                )
+
+    def __getitem__(self, name: str) -> str:
+        """Give one text; raises ``KeyError``."""
+        return self._texts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate the names."""
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        """Count the texts."""
+        return len(self._texts)
+
+    def as_dict(self) -> dict[str, str]:
+        """Give a dict of the texts."""
+        return self._texts.copy()
+
+    def __hash__(self) -> int:
+        """Hash by the texts, in any order."""
+        return hash(frozenset(self._texts.items()))
+
+    def __repr__(self) -> str:
+        """Show a dict."""
+        return repr(self._texts)
+
+
+_NONE: Final = Properties({})
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Message:
     """A message of the bus. It is immutable, so that every receiver may have the same one.
 
-    ``content`` is any value of the mesh, bytes in the seed; what is mutable is copied.
+    ``content`` is any value of the mesh, bytes in the seed; what is mutable is copied. Nothing is
+    encoded here: a link inside of the process has no need of it.
     """
 
     content: Value = b""
-    properties: Mapping[str, str] = Table()
+    properties: Mapping[str, str] = _NONE
+    """Immutable as well: a ``Properties``, whatever mapping was given."""
 
     def __post_init__(self) -> None:
-        """Copy what the sender could still change; raises ``InvalidArgument``."""
-        pairs = tuple(self.properties.items())
-        if not all(type(name) is str and type(text) is str for name, text in pairs):
-            raise InvalidArgument("the properties of a message are texts with names that are texts")
-        object.__setattr__(self, "properties", Table(pairs))
+        """Copy what the sender could still change.
+
+        Raises ``NoValue``, a ``TypeError``, for a content that is no value of the mesh, and
+        ``InvalidArgument`` for properties that are no texts.
+        """
+        if type(self.properties) is not Properties:
+            object.__setattr__(self, "properties", Properties(self.properties))
         if type(self.content) is not bytes:
-            object.__setattr__(self, "content", freeze(self.content))
+            object.__setattr__(self, "content", _frozen(self.content, VALUE_DEPTH_MAX))
 
     def encode(self) -> bytes:
-        """Serialise the message, for another process or the mesh; raises ``EncodeError``."""
-        return encode((self.properties, self.content))
+        """Serialise the message, for another process or the mesh; raises ``EncodeError``.
+
+        SRS_BROKER_17_008.
+        """
+        return encode(self.as_value())
+
+    def as_value(self) -> Value:
+        """Give the value that the message travels as."""
+        properties = self.properties
+        texts = properties.as_dict() if isinstance(properties, Properties) else properties
+        return texts, self.content
 
     @classmethod
     def decode(cls, encoded: bytes) -> Message:
-        """Read a message back; raises ``DecodeError``."""
+        """Read a message back; raises ``DecodeError``. SRS_BROKER_17_017."""
         return cls.of_value(decode(encoded))
 
     @classmethod
     def of_value(cls, value: Value) -> Message:
-        """Read a message from the value that it is encoded as; raises ``DecodeError``."""
+        """Read a message from the decoded value that it travels as; raises ``DecodeError``."""
         match value:
             case (Table() as properties, content):
                 try:
-                    return cls(content, properties)
+                    read = Properties(properties) if properties else _NONE
                 except InvalidArgument as error:
                     raise DecodeError(str(error)) from None
+                return cls.of_received(content, read)
             case _:
                 raise DecodeError("a message of the bus is a table of properties, and a value")
+
+    @classmethod
+    def of_received(cls, content: Value, properties: Properties) -> Message:
+        """Make a message of a decoded value, which is immutable and needs no check."""
+        message = cls.__new__(cls)
+        object.__setattr__(message, "content", content)
+        object.__setattr__(message, "properties", properties)
+        return message
+
+
+def _is_text(text: str) -> bool:
+    """Whether a text can be encoded: a lone surrogate cannot."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return False
+    return True
+
+
+def _frozen(value: Value, depth: int) -> Value:
+    """Give a content as a receiver would get it; raises ``NoValue`` unless it is a value.
+
+    Plain scalars, lists and dicts of texts are judged without encoding them. The rest is small, or
+    has to be encoded to become immutable.
+    """
+    kind = type(value)
+    if kind is str:
+        if not _is_text(str(value)):
+            raise NoValue("a text with a lone surrogate is no value of the mesh: send it as bytes")
+        return value
+    if value is None or kind in (bytes, float, bool, Table, Set):
+        return value
+    if isinstance(value, int) and kind is int and -_INTEGER_END <= value < _INTEGER_END:
+        return value
+    if isinstance(value, (list, tuple)):
+        _descend(depth)
+        return tuple(_frozen(each, depth - 1) for each in value)
+    if isinstance(value, Mapping) and all(type(key) is str and _is_text(key) for key in value):
+        _descend(depth)
+        ordered = sorted(value, key=encode)  # as received tables are
+        return Table.received_map({key: _frozen(value[key], depth - 1) for key in ordered}, None)
+    try:
+        encode(value)
+        return freeze(value)
+    except EncodeError as error:
+        raise NoValue(f"no value of the mesh: {error}") from None
+
+
+def _descend(depth: int) -> None:
+    if depth <= 0:
+        raise NoValue(
+            f"a content nested more than {VALUE_DEPTH_MAX} levels deep, or in itself, is no value"
+            " of the mesh: flatten it"
+        )

@@ -26,6 +26,8 @@ class Module(Protocol):
 class AsyncModule(Protocol):
     """A module whose methods are ``async``: a trio task of its own awaits them, in turn.
 
+    All async modules of one broker share a trio loop: what blocks in one of them holds up the rest.
+
     It may also have ``async attach(port)`` and ``async close()``. See ``AsyncPort``.
     """
 
@@ -57,12 +59,15 @@ class AsyncPort:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A module raised. It goes on, unless it raised in ``attach``: then it is removed."""
+    """A module raised. It goes on, unless it raised in ``attach``: then it is removed.
+
+    The error of a module in a process says what was raised there, and has the traceback as a note.
+    """
 
     module: str
     method: str
-    """``attach``, ``receive`` or ``close``."""
+    """``attach``, ``receive`` or ``close``; ``worker`` if the module's worker has ended."""
     error: BaseException
-    """After one that is no ``Exception``, such as ``SystemExit``, the module is removed."""
+    """What it raised, ``SystemExit`` and ``KeyboardInterrupt`` included."""
     message: Message | None
     """What it was to receive."""

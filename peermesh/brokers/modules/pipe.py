@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from collections.abc import Iterable
 from struct import Struct
 from typing import Final
 
-from peermesh.brokers.modules.errors import BrokerError
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.limits import KIB, PAYLOAD_SIZE_MAX
@@ -27,18 +27,19 @@ class Pipe:
         """Own the socket."""
         self._socket = sock
         self._sending = threading.Lock()
-        self._input = sock.makefile("rb")
+        self._input = sock.makefile("rb", PIECE_SIZE)
 
     def send(self, value: Value) -> None:
         """Send a value whole; raises ``OSError`` when the other side is gone."""
-        data = encode(value)
-        if len(data) > PAYLOAD_SIZE_MAX:
-            raise BrokerError(
-                f"{len(data)} bytes in one message; {PAYLOAD_SIZE_MAX} fit between processes: "
-                "publish it in parts"
-            )
+        self.write([encode(value)])
+
+    def write(self, encoded: Iterable[bytes]) -> None:
+        """Send encoded values in one write; raises ``OSError`` when the other side is gone."""
+        pieces: list[bytes] = []
+        for data in encoded:
+            pieces += (_LENGTH.pack(len(data)), data)
         with self._sending:
-            self._socket.sendall(_LENGTH.pack(len(data)) + data)
+            self._socket.sendall(b"".join(pieces))
 
     def receive(self) -> Value | None:
         """Wait for a value; ``None`` at the end. Raises ``DecodeError``."""

@@ -1,18 +1,19 @@
-"""The workers: whatever calls a module's methods, one after the other, in a thread or in a task.
+"""The workers: each calls one module's methods, one after the other, in a thread or in a task.
 
-Whatever a module raises is reported, and costs nobody else anything.
+Whatever a module raises, ``SystemExit`` included, is reported, and the module goes on.
 """
 
 from __future__ import annotations
 
+import queue
 import threading
-from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
 import trio
 
-from peermesh.blocking.portal import Portal
+from peermesh.brokers.modules.errors import BrokerError
+from peermesh.brokers.modules.loop import ModuleLoop
 from peermesh.brokers.modules.message import Message
 from peermesh.brokers.modules.module import AsyncModule, AsyncPort, Failure, Module, Port
 from peermesh.brokers.modules.switchboard import Seat
@@ -20,8 +21,8 @@ from wire.logs import logger_of
 
 logger = logger_of("peermesh.brokers.modules")
 
-TAKE_COUNT: Final = 64
-"""Messages that a worker takes in its hand at once: the cost of the lock, shared."""
+TURN_COUNT: Final = 64
+"""Messages after which an async module lets the others of its loop go on."""
 
 
 class Employer(Protocol):
@@ -33,73 +34,108 @@ class Employer(Protocol):
     def work_as(self, seat: Seat) -> None:
         """Tell that this thread is a module's worker."""
 
+    def make_room(self, seat: Seat) -> None:
+        """Have those go on who wait for room in an inbox that is half empty."""
+
     def finish(self, seat: Seat) -> None:
-        """The worker has ended."""
+        """End the module's links, as its worker ends."""
 
     def publish_from(self, seat: Seat, message: Message) -> None:
         """Publish for a module."""
 
     async def publish_from_async(self, seat: Seat, message: Message) -> None:
-        """The same, from the portal's loop."""
+        """Publish for a module, from the loop of async modules."""
 
     def leave(self, seat: Seat) -> None:
         """Remove the module, without waiting."""
 
 
+class ThreadInbox(queue.SimpleQueue["Message | None"]):
+    """What waits for a thread: putting and getting are done in C, without a lock of ours."""
+
+    def take(self) -> Message | None:
+        """Take the oldest message; ``None`` if there is none."""
+        try:
+            return self.get_nowait()
+        except queue.Empty:
+            return None
+
+
+class AsyncInbox:
+    """What waits for a task: putting wakes it if it sleeps."""
+
+    def __init__(self, loop: ModuleLoop) -> None:
+        self._loop = loop
+        self._queue = ThreadInbox()
+        self._is_idle = False
+        self._work = trio.Event()
+        self.qsize = self._queue.qsize
+        self.take = self._queue.take
+
+    def put(self, message: Message | None) -> None:
+        """Append a message, or the end."""
+        self._queue.put(message)
+        if self._is_idle:
+            self._is_idle = False
+            self._loop.soon(self._wake)
+
+    def _wake(self) -> None:
+        self._work.set()
+
+    async def get(self) -> Message | None:
+        """Wait for the oldest message, or the end."""
+        while not self.qsize():
+            self._work = trio.Event()
+            self._is_idle = True
+            if self.qsize():  # It came before it could see that the task sleeps.
+                break
+            await self._work.wait()
+        self._is_idle = False
+        return self._queue.get_nowait()
+
+
 class Room:
-    """Those who wait for room in one inbox, in threads or in tasks. All under the broker's lock."""
+    """The threads and tasks that wait for room in one inbox. All under the broker's lock."""
 
     def __init__(self, lock: threading.Lock) -> None:
-        """Begin with nobody waiting."""
         self._threads = threading.Condition(lock)
-        self._tasks: list[tuple[Portal, trio.Event]] = []
-        self._waiting = 0
+        self._tasks: list[tuple[ModuleLoop, trio.Event]] = []
 
     def wait(self) -> None:
         """Wait in this thread, giving the lock back meanwhile."""
-        self._waiting += 1
-        try:
-            self._threads.wait()
-        finally:
-            self._waiting -= 1
+        self._threads.wait()
 
-    def enlist(self, portal: Portal) -> trio.Event:
-        """Give an event that will be set in the portal's loop."""
+    def enlist(self, loop: ModuleLoop) -> trio.Event:
+        """Give an event that will be set in the loop."""
         event = trio.Event()
-        self._tasks.append((portal, event))
+        self._tasks.append((loop, event))
         return event
 
     def notify_all(self) -> None:
-        """Have everybody look again."""
-        if self._waiting:
-            self._threads.notify_all()
+        """Have all of them look again."""
+        self._threads.notify_all()
         tasks, self._tasks = self._tasks, []
-        for portal, event in tasks:
-            portal.soon(event.set)
+        for loop, event in tasks:
+            loop.soon(event.set)
 
 
 class Worker:
-    """What both kinds have in common: the messages in hand, and the end."""
+    """What all kinds have in common: reports, and the end."""
 
     def __init__(self, broker: Employer, seat: Seat) -> None:
         """Work for the module that has this seat."""
         self.room = Room(broker.lock)
+        self.is_started = False
         self._broker = broker
         self._seat = seat
-        self._hand: deque[Message] = deque()
-        self._is_idle = False
         self._ended = threading.Event()
 
     def start(self) -> None:
-        """Begin to work, soon; raises ``RuntimeError`` when the system has no thread left."""
-        raise NotImplementedError
-
-    def wake(self) -> None:
-        """There is something in the inbox, or it is time to leave; under the broker's lock."""
+        """Start the thread or the task; raises ``RuntimeError`` when the system has none left."""
         raise NotImplementedError
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait for the end; false if it takes longer."""
+        """Wait for the end, at most ``timeout`` seconds; false if it takes longer."""
         return self._ended.wait(timeout)
 
     def is_here(self) -> bool:
@@ -107,37 +143,38 @@ class Worker:
         raise NotImplementedError
 
     def drop(self) -> None:
-        """Forget what is in hand and in the inbox; under the broker's lock."""
-        self._seat.inbox.clear()
-        self._hand.clear()
+        """Forget what waits in the inbox, which nothing is put into any more."""
+        while self._seat.inbox.take() is not None:
+            pass
 
-    def _take(self) -> None:
-        """Take messages from the inbox in hand; under the broker's lock."""
-        inbox = self._seat.inbox
-        for _ in range(min(len(inbox), TAKE_COUNT)):
-            self._hand.append(inbox.popleft())
-        if self._seat.has_room:
-            self.room.notify_all()
+    def never_started(self) -> None:
+        """End a worker that did not start."""
+        self._ended.set()
 
-    def _next(self) -> Message | None:
-        try:
-            return self._hand.popleft()
-        except IndexError:  # Nothing was in hand, or it was dropped in another thread just now.
-            return None
-
-    def _failed(self, method: str, error: BaseException, message: Message | None = None) -> bool:
-        """Report what a module raised, and tell whether it goes on.
-
-        After ``SystemExit`` and its like it does not: a module that wants the process to end gets
-        its own end.
-        """
-        if message is not None:
-            self._seat.failed += 1
+    def _failed(self, method: str, error: BaseException, message: Message | None = None) -> None:
+        """Report what a module raised."""
         try:
             self._broker.report(Failure(self._seat.name, method, error, message))
         except BaseException:
             logger.exception("reporting that module %s raised has failed itself", self._seat.name)
-        return isinstance(error, Exception)
+
+    def _lost(self, cause: BaseException | None = None) -> None:
+        """Take the module out, as its worker ends, and report how many messages go with it."""
+        self._broker.leave(self._seat)
+        count = self._kept()
+        while self._seat.inbox.take() is not None:
+            count += 1
+        if cause is None and not count:
+            return
+        error = BrokerError(
+            f"the worker of module {self._seat.name!r} ended: {count} messages went with it"
+        )
+        error.__cause__ = cause
+        self._failed("worker", error)
+
+    def _kept(self) -> int:
+        """Count the messages that were taken from the inbox, and not yet received."""
+        return 0
 
     def _end(self) -> None:
         self._broker.finish(self._seat)
@@ -145,13 +182,11 @@ class Worker:
 
 
 class ThreadWorker(Worker):
-    """A thread for a module with plain methods (``module_worker``)."""
+    """A thread for a module (``module_worker``, SRS_BROKER_13_102)."""
 
-    def __init__(self, broker: Employer, seat: Seat, module: Module) -> None:
-        """Serve ``module``."""
+    def __init__(self, broker: Employer, seat: Seat) -> None:
+        """Work for the module that has this seat."""
         super().__init__(broker, seat)
-        self._module = module
-        self._work = threading.Condition(broker.lock)
         self._thread = threading.Thread(
             target=self._run, name=f"peermesh module {seat.name}", daemon=True
         )
@@ -159,18 +194,14 @@ class ThreadWorker(Worker):
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
-
-    def wake(self) -> None:
-        """Wake the thread if it sleeps."""
-        if self._is_idle:
-            self._is_idle = False
-            self._work.notify()
+        self.is_started = True
 
     def wait(self, timeout: float | None) -> bool:
         """Wait for the end, and for the thread's, too."""
         if not super().wait(timeout):
             return False
-        self._thread.join(timeout)
+        if self.is_started:
+            self._thread.join(timeout)
         return True
 
     def is_here(self) -> bool:
@@ -181,78 +212,95 @@ class ThreadWorker(Worker):
         self._broker.work_as(self._seat)
         try:
             if self._attach():
-                while self._receive():
-                    pass
+                self._receive()
                 self._close()
+            else:
+                self._lost()
+        except BaseException as error:
+            self._lost(error)
         finally:
             self._end()
 
-    def _attach(self) -> bool:
-        attach = getattr(self._module, "attach", None)
-        if attach is None:
-            return True
+    def _port(self) -> Port:
         seat, broker = self._seat, self._broker
-        try:
-            attach(
-                Port(
-                    seat.number,
-                    seat.name,
-                    lambda message: broker.publish_from(seat, message),
-                    lambda: broker.leave(seat),
-                )
-            )
-        except BaseException as error:
-            self._failed("attach", error)
-            return False
-        return True
+        return Port(
+            seat.number,
+            seat.name,
+            lambda message: broker.publish_from(seat, message),
+            lambda: broker.leave(seat),
+        )
 
-    def _receive(self) -> bool:
-        """Serve what is there, waiting for it; false when it is time to leave."""
-        with self._broker.lock:
-            while not self._seat.inbox:
-                if self._seat.is_leaving:
-                    return False
-                self._is_idle = True
-                self._work.wait()
-            self._take()
-        while (message := self._next()) is not None:
-            self._seat.received += 1
-            try:
-                self._module.receive(message)
-            except BaseException as error:
-                if not self._failed("receive", error, message):
-                    return False
-        return True
+    def _attach(self) -> bool:
+        """Give the module its port; false if it raised."""
+        raise NotImplementedError
+
+    def _receive(self) -> None:
+        """Serve what comes, until the end comes. SRS_BROKER_13_068."""
+        raise NotImplementedError
 
     def _close(self) -> None:
-        close = getattr(self._module, "close", None)
-        if close is not None:
+        """Have the module end."""
+        raise NotImplementedError
+
+
+class PlainWorker(ThreadWorker):
+    """Calls the plain methods of a module."""
+
+    def __init__(self, broker: Employer, seat: Seat, inbox: ThreadInbox, module: Module) -> None:
+        """Serve ``module`` with what comes into ``inbox``."""
+        super().__init__(broker, seat)
+        self._inbox = inbox
+        self._module = module
+
+    def _attach(self) -> bool:
+        return self._call("attach", self._port())
+
+    def _close(self) -> None:
+        self._call("close")
+
+    def _call(self, name: str, *arguments: object) -> bool:
+        """Call a method that a module may have; false if it raised."""
+        method = getattr(self._module, name, None)
+        if method is not None:
             try:
-                close()
+                method(*arguments)
             except BaseException as error:
-                self._failed("close", error)
+                self._failed(name, error)
+                return False
+        return True
+
+    def _receive(self) -> None:
+        seat, receive = self._seat, self._module.receive
+        get, qsize, half = self._inbox.get, self._inbox.qsize, seat.size // 2
+        while (message := get()) is not None:
+            if not seat.limit and qsize() <= half:
+                self._broker.make_room(seat)
+            seat.received += 1
+            try:
+                receive(message)
+            except BaseException as error:
+                seat.failed += 1
+                self._failed("receive", error, message)
+            message = None  # Nothing of it stays here while the next one is waited for.
 
 
 class AsyncWorker(Worker):
-    """A trio task, in the loop of all blocking endpoints, for a module with ``async`` methods."""
+    """A trio task in the loop of its broker, for a module with ``async`` methods."""
 
-    def __init__(self, broker: Employer, seat: Seat, module: AsyncModule, portal: Portal) -> None:
-        """Serve ``module`` in the portal's loop."""
+    def __init__(
+        self, broker: Employer, seat: Seat, inbox: AsyncInbox, module: AsyncModule, loop: ModuleLoop
+    ) -> None:
+        """Serve ``module`` in ``loop`` with what comes into ``inbox``."""
         super().__init__(broker, seat)
+        self._inbox = inbox
         self._module = module
-        self._portal = portal
-        self._work = trio.Event()
+        self._loop = loop
         self._task: trio.lowlevel.Task | None = None
 
     def start(self) -> None:
         """Start the task, soon."""
-        self._portal.start_soon(self._run)
-
-    def wake(self) -> None:
-        """Wake the task if it sleeps."""
-        if self._is_idle:
-            self._is_idle = False
-            self._portal.soon(self._work.set)
+        self._loop.start(self._run)
+        self.is_started = True
 
     def is_here(self) -> bool:
         """Tell whether this is the task."""
@@ -262,65 +310,56 @@ class AsyncWorker(Worker):
         self._task = trio.lowlevel.current_task()
         try:
             if await self._attach():
-                while await self._receive():
-                    pass
-                await self._close()
+                await self._receive()
+                await self._call("close")
+            else:
+                self._lost()
+        except BaseException as error:
+            self._lost(error)
+            _let_cancel(error)
         finally:
             self._end()
 
     async def _attach(self) -> bool:
-        attach = getattr(self._module, "attach", None)
-        if attach is None:
-            return True
         seat, broker = self._seat, self._broker
-        try:
-            await attach(
-                AsyncPort(
-                    seat.number,
-                    seat.name,
-                    lambda message: broker.publish_from_async(seat, message),
-                    lambda: broker.leave(seat),
-                )
-            )
-        except BaseException as error:
-            _let_cancel(error)
-            self._failed("attach", error)
-            return False
+        return await self._call(
+            "attach",
+            AsyncPort(
+                seat.number,
+                seat.name,
+                lambda message: broker.publish_from_async(seat, message),
+                lambda: broker.leave(seat),
+            ),
+        )
+
+    async def _call(self, name: str, *arguments: object) -> bool:
+        """Await a method that a module may have; false if it raised."""
+        method = getattr(self._module, name, None)
+        if method is not None:
+            try:
+                await method(*arguments)
+            except BaseException as error:
+                _let_cancel(error)
+                self._failed(name, error)
+                return False
         return True
 
-    async def _receive(self) -> bool:
-        """Serve what is there, waiting for it; false when it is time to leave."""
-        await trio.lowlevel.checkpoint()
-        with self._broker.lock:
-            if not self._seat.inbox:
-                if self._seat.is_leaving:
-                    return False
-                self._is_idle = True
-                work = self._work = trio.Event()
-            else:
-                work = None
-                self._take()
-        if work is not None:
-            await work.wait()
-            return True
-        while (message := self._next()) is not None:
-            self._seat.received += 1
+    async def _receive(self) -> None:
+        """Serve what comes, until the end comes."""
+        seat, inbox, half = self._seat, self._inbox, self._seat.size // 2
+        while (message := await inbox.get()) is not None:
+            if not seat.limit and inbox.qsize() <= half:
+                self._broker.make_room(seat)
+            seat.received += 1
             try:
                 await self._module.receive(message)
             except BaseException as error:
                 _let_cancel(error)
-                if not self._failed("receive", error, message):
-                    return False
-        return True
-
-    async def _close(self) -> None:
-        close = getattr(self._module, "close", None)
-        if close is not None:
-            try:
-                await close()
-            except BaseException as error:
-                _let_cancel(error)
-                self._failed("close", error)
+                seat.failed += 1
+                self._failed("receive", error, message)
+            message = None
+            if seat.received % TURN_COUNT == 0:
+                await trio.lowlevel.checkpoint()
 
 
 def _let_cancel(error: BaseException) -> None:

@@ -19,8 +19,10 @@ from peermesh.brokers.qos2.entries import Letter
 from peermesh.brokers.qos2.errors import BrokerError, BrokerUnavailable, Denied, Refused, TakenOver
 from peermesh.brokers.qos2.letters import DeadLetters
 from peermesh.brokers.qos2.limits import Pace
+from peermesh.brokers.qos2.place import Place
 from peermesh.brokers.qos2.receiver import Incoming
-from peermesh.brokers.qos2.shelf import Place, open_shelf
+from peermesh.brokers.qos2.shelf import open_shelf
+from peermesh.brokers.qos2.topics import Topic, TopicContent, Topics
 
 __all__ = [
     "BrokerError",
@@ -37,6 +39,9 @@ __all__ = [
     "QoS2Broker",
     "Refused",
     "TakenOver",
+    "Topic",
+    "TopicContent",
+    "Topics",
     "open_broker",
     "open_shelf",
 ]

@@ -28,8 +28,9 @@ from peermesh.brokers.qos2.entries import Letter
 from peermesh.brokers.qos2.errors import BrokerUnavailable
 from peermesh.brokers.qos2.letters import DeadLetters
 from peermesh.brokers.qos2.limits import CONSUMER_PORT, PUBLISHER_PORT, Pace
+from peermesh.brokers.qos2.place import Place
 from peermesh.brokers.qos2.receiver import Incoming
-from peermesh.brokers.qos2.shelf import Place
+from peermesh.brokers.qos2.topics import Topic, TopicContent, Topics
 
 Result = TypeVar("Result")
 
@@ -219,6 +220,18 @@ class Broker(_Blocking):
     def purge(self, number: int) -> Letter:
         """Remove a dead letter."""
         return self._call(DeadLetters(self._core.shelf).purge, number)
+
+    def topics(self) -> list[Topic]:
+        """Give the topics, by name."""
+        return self._call(Topics(self._core.shelf).list)
+
+    def topic(self, name: str) -> TopicContent:
+        """Look into a topic; raises ``Refused`` if there is none of this name."""
+        return self._call(Topics(self._core.shelf).get, name)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with its messages, read or not; see ``Topics.delete``."""
+        self._call(Topics(self._core.shelf).delete, name)
 
     async def _end(self) -> None:
         self._scope.cancel()

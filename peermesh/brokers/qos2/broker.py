@@ -35,8 +35,9 @@ from peermesh.brokers.qos2.limits import (
     UNFINISHED_SIZE_MAX,
     Pace,
 )
+from peermesh.brokers.qos2.place import Place
 from peermesh.brokers.qos2.publisher_session import PublisherSession
-from peermesh.brokers.qos2.shelf import Place, Shelf, open_shelf
+from peermesh.brokers.qos2.shelf import Shelf, open_shelf
 from peermesh.brokers.qos2.steps import (
     Bury,
     Commit,
@@ -55,6 +56,9 @@ logger = logger_of(__name__)
 
 KEEPALIVE_SECONDS: Final = 60
 """Silence after which the system asks whether a client's machine is still there."""
+
+SWEEP_SECONDS_MIN: Final = 0.01
+"""The shortest pause between looks for empty topics, whatever the pace."""
 
 Tell = Callable[[], Steps]
 
@@ -170,6 +174,16 @@ class QoS2Broker:
             earlier.end("TAKEN OVER")
         self._consumers[name] = conversation
 
+    async def sweep(self) -> None:
+        """End topics that are empty and without use; for ever."""
+        seconds = self._pace.empty_seconds
+        while True:
+            await trio.sleep(max(seconds / 4, SWEEP_SECONDS_MIN))
+            read = {topic for visit in self._visits for topic in visit.session.topics}
+            for topic in self.shelf.open_topics.idle(seconds):
+                if topic not in read:
+                    await self.shelf.open_topics.end_if_empty(topic)
+
     def turned_away(self, *_: object) -> None:
         """Count a connection that had to make room."""
         self.counters.turned_away += 1
@@ -215,7 +229,7 @@ class _Visit:
         try:
             return await self._do(step)
         except MeshError as error:
-            is_lost = isinstance(step, Commit | Bury)
+            is_lost = isinstance(step, Commit | Bury | Fetch)
             tell = self.session.lost if is_lost else self.session.refused
             return partial(tell, _reason(error))
 
@@ -237,7 +251,9 @@ class _Visit:
                     raise self._rights.refusal(LOGIN, login.name)
                 token = uuid.uuid4().bytes
                 await self._shelf.enter(login.name, token)
-                self._backlog = Backlog(self._shelf, self._counters, login.name, token)
+                self._backlog = Backlog(
+                    self._shelf, self._counters, login.name, token, self._rights.principal
+                )
                 self._admit(login.name, self.conversation)
                 return self.session.entered
             case Store():
@@ -364,8 +380,9 @@ async def open_broker(
                     ),
                     "consumer server": partial(consumers.accept, connections, broker.consumer_port),
                 }
+                parts["keeper of topics"] = shelf.follow
                 if not shelf.place.is_follower:
-                    parts["keeper of topics"] = shelf.follow
+                    parts["sweeper of empty topics"] = broker.sweep
                 connections.start_soon(guard.refresh_forever)
                 for name, part in parts.items():
                     connections.start_soon(supervise, name, part)

@@ -28,6 +28,7 @@ from peermesh.brokers.qos2.limits import (
     QUOTA_EXCEEDED,
     RECEIVE_SIZE,
     STAKES,
+    TOPIC_DELETED,
     TOPICS_OF_MESSAGE_MAX,
     UNFINISHED,
 )
@@ -53,7 +54,9 @@ RETRY_SECONDS: Final = 0.2
 RETRY_SECONDS_MAX: Final = 5.0
 """The longest pause."""
 
-TEMPORARY: Final = ("UNAVAILABLE", "TOO MANY CONNECTIONS", "SILENT", UNFINISHED, QUOTA_EXCEEDED)
+TEMPORARY: Final = (
+    "UNAVAILABLE", "TOO MANY CONNECTIONS", "SILENT", UNFINISHED, QUOTA_EXCEEDED, TOPIC_DELETED
+)  # fmt: skip
 """How refusals begin that another try may change."""
 
 

@@ -10,6 +10,7 @@ mistype.
 from __future__ import annotations
 
 from enum import Enum
+from typing import Final
 
 from peermesh.brokers.qos2.commands import (
     IDS,
@@ -43,6 +44,9 @@ from peermesh.brokers.qos2.steps import (
     Steps,
     Wait,
 )
+
+SILENT: Final = (Send(b"ERROR SILENT FOR TOO LONG\n"), Close("it was silent"))
+"""How a consumer is cut that says nothing."""
 
 
 class Phase(Enum):
@@ -251,9 +255,7 @@ class ConsumerSession:
     def buried(self) -> Steps:
         """Go on: it is a dead letter."""
         steps = self._finish()
-        return (
-            [*steps, Close("it was silent")] if self._is_silent else [*steps, *self._await_line()]
-        )
+        return [*steps, *(SILENT if self._is_silent else self._await_line())]
 
     def refused(self, reason: str) -> Steps:
         """Go on: the consumer may not enter, or the topic not be opened."""
@@ -277,7 +279,7 @@ class ConsumerSession:
                 self._repetitions += 1
                 pause = Wait(self._pace.acknowledge_seconds)
                 return [Send(self._say("PUBREL", self._delivery)), pause]
-        return [Send(b"ERROR SILENT FOR TOO LONG\n"), Close("it was silent")]
+        return [*SILENT]
 
     # Steps.
 

@@ -42,7 +42,11 @@ TOPICS_OF_CONSUMER_MAX: Final = 256
 """Topics that one connection subscribes to: each has entries read ahead."""
 
 TOPICS_MAX: Final = 1_024
-"""Topics of a broker: each is a log with a file and a task."""
+"""Topics of a broker beside ``dead_letter``: each is a log with a file and a task."""
+
+TOPICS_OF_PRINCIPAL_MAX: Final = TOPICS_MAX // 2
+"""Topics that one principal has made: one that makes topics without end leaves as many to all
+others. Clients without a name are one principal."""
 
 CONNECTIONS_MAX: Final = 2_000
 """Clients at both ports together, and half of the files that the process may open at most: raise
@@ -60,6 +64,9 @@ UNFINISHED: Final = "TOO MUCH IS UNFINISHED"
 
 QUOTA_EXCEEDED: Final = "QUOTA EXCEEDED"
 """What a publisher is told whose message has no room. Trying again helps, once there is some."""
+
+TOPIC_DELETED: Final = "TOPIC DELETED"
+"""What a consumer is told whose topic was deleted. It may come back, and makes the topic anew."""
 
 REASON_SIZE_MAX: Final = 200
 """Characters of a reason that are kept with a dead letter."""
@@ -90,6 +97,10 @@ class Pace:
     """Before any resend, at most."""
     resends_max: int = 3
     """Resends before a message becomes a dead letter: the seed's."""
+    empty_seconds: float = 3600.0
+    """Without use, before an empty topic vanishes of which no consumer has had a message. The
+    keeper does not know consumers that wait at another broker: each of them connects anew, which
+    once an hour costs next to nothing."""
 
     def __post_init__(self) -> None:
         """Check the arguments."""

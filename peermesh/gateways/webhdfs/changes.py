@@ -10,13 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from peermesh.gateways.webhdfs.errors import (
-    AlreadyExists,
-    Impossible,
-    NotADirectory,
-    NotEmpty,
-    NotFound,
-)
+from peermesh.gateways.refusals import NotFound
+from peermesh.gateways.webhdfs.errors import AlreadyExists, Impossible, NotADirectory, NotEmpty
 from peermesh.gateways.webhdfs.limits import ERASED_CHUNKS_MAX
 from peermesh.gateways.webhdfs.nodes import (
     Node,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from peermesh.gateways.webhdfs.errors import InvalidRequest
+from peermesh.gateways.refusals import InvalidRequest
 from peermesh.gateways.webhdfs.limits import NAME_SIZE_MAX, PATH_DEPTH_MAX, PATH_SIZE_MAX
 
 Path = tuple[str, ...]

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from peermesh.gateways.webhdfs.errors import Refusal
+from peermesh.gateways.refusals import Refusal
 from peermesh.gateways.webhdfs.nodes import Node
 from peermesh.gateways.webhdfs.requests import BLOCK_SIZE
 

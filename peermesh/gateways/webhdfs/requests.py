@@ -8,7 +8,8 @@ from enum import Enum
 from typing import Final
 from urllib.parse import parse_qsl
 
-from peermesh.gateways.webhdfs.errors import InvalidRequest, NotFound, Unsupported
+from peermesh.gateways.refusals import InvalidRequest, NotFound
+from peermesh.gateways.webhdfs.errors import Unsupported
 from peermesh.gateways.webhdfs.limits import FILE_SIZE_MAX, USER_SIZE_MAX
 from peermesh.gateways.webhdfs.paths import Path, parse_path, unquote_path
 from wire.scalars import INTEGER_MAX

@@ -15,15 +15,9 @@ from endpoint.replicas.groups.replica import ReplicaStore
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.store import Store
 from peermesh.gateways.http import Reply
+from peermesh.gateways.refusals import NotFound, Refusal
 from peermesh.gateways.webhdfs import changes, collection, replies, uploads
-from peermesh.gateways.webhdfs.errors import (
-    Full,
-    Impossible,
-    NotFound,
-    Refusal,
-    Standby,
-    StoreFailed,
-)
+from peermesh.gateways.webhdfs.errors import Full, Impossible, Standby, StoreFailed
 from peermesh.gateways.webhdfs.limits import (
     ATTEMPTS_MAX,
     CHUNK_SIZE,

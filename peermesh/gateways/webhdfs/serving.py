@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,27 +23,21 @@ from handshake.rules import Rules
 from net.acceptor import Acceptor, Arrival, RestingStream
 from net.network import Network
 from net.wakeup import Wakeup
+from peermesh.gateways.access import Access
 from peermesh.gateways.http import Disconnected, Head, HttpConnection, Reply
+from peermesh.gateways.identifying import Identifier
 from peermesh.gateways.limits import CONNECTIONS_MAX, KEEPALIVE_SECONDS
-from peermesh.gateways.verifying import Verifier
+from peermesh.gateways.refusals import Forbidden, InvalidRequest, NotAuthorized, Refusal
 from peermesh.gateways.webhdfs import replies
 from peermesh.gateways.webhdfs.access import (
     PORT,
     TOKEN_PATH,
     TOKEN_SECONDS,
-    Access,
-    Login,
     demands,
     owned,
+    secret_of,
 )
-from peermesh.gateways.webhdfs.errors import (
-    Busy,
-    Forbidden,
-    InvalidRequest,
-    NotAuthorized,
-    Refusal,
-    StoreFailed,
-)
+from peermesh.gateways.webhdfs.errors import StoreFailed
 from peermesh.gateways.webhdfs.limits import (
     LOOK_SECONDS,
     PRESENT_SECONDS,
@@ -53,7 +47,7 @@ from peermesh.gateways.webhdfs.requests import DATA_PARAMETER, Create, Open, Req
 from peermesh.gateways.webhdfs.service import FileStore, Service
 from peermesh.testing.nurseries import open_serving_nursery
 from wire.addresses import join_address
-from wire.errors import LimitExceeded, NotAllowed, PeerNotTrusted, PeerUnavailable
+from wire.errors import NotAllowed, PeerNotTrusted, PeerUnavailable
 from wire.logs import logger_of
 
 logger = logger_of("peermesh.gateways.webhdfs")
@@ -90,14 +84,6 @@ class _Client:
         return "" if self.arrival.address is None else self.arrival.address[0]
 
 
-@contextmanager
-def _limits_told() -> Iterator[None]:
-    try:
-        yield
-    except LimitExceeded as error:
-        raise Busy(str(error)) from error
-
-
 class WebHDFSGateway:
     """A gateway that serves; see ``peermesh.gateways.serve_webhdfs``."""
 
@@ -107,7 +93,7 @@ class WebHDFSGateway:
         """Serve a store."""
         self._store = store
         self._guard = guard
-        self._verifier = Verifier()
+        self._identifier = Identifier(access, guard)
         self._access = access
         self._network = network
         self._service = Service(store, _PROCESS)
@@ -184,7 +170,10 @@ class WebHDFSGateway:
             if head.method == "POST" and head.target == TOKEN_PATH:
                 await self._grant(connection, client)
                 return
-            principal = await self._identify(head.headers, client)
+            authorization = head.headers.get("authorization", "")
+            principal = await self._identifier.identify(
+                authorization, client.address, client.principal
+            )
             request = owned(parse(head.method, head.target), principal)
             self._check(principal, request)
             client.arrival.prove()
@@ -201,29 +190,6 @@ class WebHDFSGateway:
             text = f"the gateway failed ({type(error).__name__}): its log says why"
             await self._refuse(connection, StoreFailed(text))
 
-    async def _identify(self, headers: dict[str, str], client: _Client) -> Principal:
-        """Say on whose behalf a request comes; raises ``NotAuthorized`` for a wrong proof."""
-        accounts, login = self._guard.accounts, Login(headers.get("authorization", ""))
-        is_asked = accounts is not None or self._access.has_token
-        principal: Principal | None = None
-        if login.token is not None and is_asked:
-            principal = await self._find_token(login.token, client)
-        elif login.user is not None and accounts is not None:
-            with _limits_told():
-                principal = await self._verifier.user(accounts, *login.user, client.address)
-        elif not is_asked or self._guard.roles is not None:
-            principal = client.principal
-        if principal is None:
-            raise NotAuthorized("this gateway wants a token (Authorization: Bearer), or a password")
-        return principal
-
-    async def _find_token(self, text: str, client: _Client) -> Principal | None:
-        principal, accounts = self._access.find_token(text), self._guard.accounts
-        if principal is not None or accounts is None:
-            return principal
-        with _limits_told():
-            return await self._verifier.token(accounts, text, client.address)
-
     def _check(self, principal: Principal, request: Request) -> None:
         """Raise ``Forbidden`` for what the principal's role does not permit."""
         for verb, thing in demands(request, self._store.name()):
@@ -231,7 +197,7 @@ class WebHDFSGateway:
                 self._guard.access.check(principal, verb, thing)
             except NotAllowed as error:
                 is_stranger = principal.proof is Proof.NOTHING
-                if is_stranger and (self._guard.accounts is not None or self._access.has_token):
+                if is_stranger and self._identifier.is_asking:
                     raise NotAuthorized(str(error)) from error
                 raise Forbidden(str(error)) from error
 
@@ -287,8 +253,8 @@ class WebHDFSGateway:
         form = await connection.whole_body(TOKEN_REQUEST_SIZE_MAX)
         if form is None:
             raise InvalidRequest(f"a form of more than {TOKEN_REQUEST_SIZE_MAX} bytes")
-        token = self._access.secret_of(form)
-        if await self._find_token(token, client) is None:
+        token = secret_of(form)
+        if await self._identifier.find_token(token, client.address) is None:
             raise NotAuthorized("client_secret is no token of this gateway")
         # Its reader is another one than that of all other answers, and insists on the type.
         headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]

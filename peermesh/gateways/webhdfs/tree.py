@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from peermesh.gateways.webhdfs.errors import Impossible, NotFound
+from peermesh.gateways.refusals import NotFound
+from peermesh.gateways.webhdfs.errors import Impossible
 from peermesh.gateways.webhdfs.limits import LISTED_COUNT_MAX
 from peermesh.gateways.webhdfs.nodes import (
     Node,

@@ -14,7 +14,6 @@ import trio
 from endpoint.surroundings import Surroundings, surroundings
 from peermesh.testing.simulation import sockets
 from peermesh.testing.simulation.disk import Disk
-from peermesh.testing.simulation.log_backend import DiskLogBackend
 from peermesh.testing.simulation.log_replica_file import DiskLogReplica
 from peermesh.testing.simulation.medium import DiskMedium
 from peermesh.testing.simulation.network import Dial, Stack
@@ -70,7 +69,6 @@ class Process:
             open_tcp_listeners=self._here(trio.open_tcp_listeners),
             open_replica=self._open_replica,
             open_log_replica=self._open_log_replica,
-            open_log_file=lambda path, options: DiskLogBackend(host.disk, self, path, options),
         )
 
     def _open_log_replica(

@@ -8,19 +8,20 @@ from typing import Any, Final
 
 from peermesh.testing.simulation.disk import Disk
 from peermesh.testing.simulation.record_file import RecordFile
+from stores.disk.founding import Founding
 from stores.disk.journal_entries import EntryRun, runs_of
-from stores.disk.lazy_rows import Checkpoint
+from stores.disk.lazy_rows import Books, Checkpoint
 from stores.disk.log_replica import LoadedLogReplica
 from stores.disk.machine_meta import Meta
 from stores.disk.replica import LOST
 from stores.group.clock import Times
-from stores.group.effects import Persist
+from stores.group.effects import Persist, StageParts
 from stores.group.entries import ActionEntry, Entry
 from stores.group.positions import MemberId, Position
 from stores.log.bodies import Performed
 from stores.log.codec import LogCodec
-from stores.log.kept_runs import KeptRun
-from stores.log.parts import HeadPart, Part, RunsPart
+from stores.log.kept_runs import KeptRun, RunPlace
+from stores.log.parts import HeadPart, Part, PlacedPart, RunsPart
 
 Record = dict[str, Any]
 """What is in a file: whatever CBOR can say."""
@@ -37,7 +38,11 @@ class DiskLogReplica:
         self._file = RecordFile(disk, owner, path, options, "a log in SQLite")
         self._state = _State()
 
-    def load(self) -> LoadedLogReplica:
+    def set_aside(self) -> str | None:
+        """Do nothing: no file is of an earlier release."""
+        return None
+
+    def load(self, founding: Founding) -> LoadedLogReplica:
         """Open the file, and read all records that are whole."""
         self._state = state = _State()
         for record in self._file.load():
@@ -55,16 +60,29 @@ class DiskLogReplica:
         if snapshot is not None:
             at = snapshot.position
             record["point"] = _point(Checkpoint(at, snapshot.times, at, snapshot.voters))
-            record["installed"] = [_CODEC.encode_part(part) for part in snapshot.parts]
+            here = [part for part in snapshot.parts if not isinstance(part, PlacedPart)]
+            record["installed"] = [_CODEC.encode_part(part) for part in here]
             record["after"] = snapshot.after
         else:
             self._keep_lost(write.keep, forced_after)
         self._append(record)
 
-    def checkpoint(self, point: Checkpoint, parts: Sequence[Part]) -> None:
+    def stage(self, write: StageParts) -> None:
+        """Append one record with runs that are of no account yet."""
+        staged = [_CODEC.encode_part(part) for part in write.parts]
+        self._append({"staged": staged, "is_first": write.is_first, "runs": []})
+
+    def checkpoint(self, books: Books) -> None:
         """Append one record with what is small, and sync."""
-        small = [_CODEC.encode_part(part) for part in parts]
-        self._append({"small": small, "point": _point(point), "runs": []})
+        small = [_CODEC.encode_part(part) for part in books.parts]
+        point, starts = _point(books.checkpoint), list(books.starts)
+        self._append({"small": small, "point": point, "starts": starts, "runs": []})
+
+    def read(self, places: Sequence[RunPlace]) -> list[KeptRun]:
+        """Give those of some runs that are still there."""
+        wanted = set(places)
+        state = self._state
+        return [run for run in (*state.runs, *state.staged) if run.place in wanted]
 
     def close(self) -> None:
         """Let go of the lock."""
@@ -92,8 +110,9 @@ class _State:
     def __init__(self) -> None:
         self.meta = Meta()
         self.entries: list[Entry] = []
+        self.runs: list[KeptRun] = []
         self._small: list[Part] = []
-        self._runs: list[KeptRun] = []
+        self.staged: list[KeptRun] = []
 
     def parts(self) -> list[Part]:
         """Give what a machine installs, of the state that ``meta`` names."""
@@ -104,57 +123,71 @@ class _State:
         applied = self.meta.applied.index
         runs = [
             run
-            for run in self._runs
+            for run in self.runs
             if run.position.index <= applied and run.end > head.spans[run.partition].start
         ]
         runs.sort(key=lambda run: (run.partition, run.first_offset))
-        return [replace(head, after=0), RunsPart(tuple(runs)), *others]
+        return [replace(head, after=0), PlacedPart([run.place for run in runs]), *others]
 
     def take_in(self, record: Record) -> None:
         if "group" in record:
             self.meta = replace(self.meta, group=record["group"])
-        if "installed" in record:
+        if "staged" in record:
+            self._stage(record)
+        elif "installed" in record:
             self._install(record)
         elif "keep" in record:
             del self.entries[record["keep"] - self.meta.floor.index :]
-            self._runs = [run for run in self._runs if run.position.index <= record["keep"]]
+            self.runs = [run for run in self.runs if run.position.index <= record["keep"]]
         for run in record["runs"]:
             for entry in EntryRun.unpack(*run).entries(_CODEC):
                 self._extend(entry)
         if "small" in record:
             floor = self.meta.floor.index
-            self._go_to(record["point"], [_CODEC.decode_part(data) for data in record["small"]])
+            small = [_CODEC.decode_part(data) for data in record["small"]]
+            self._go_to(record["point"], small, record["starts"])
             del self.entries[: self.meta.floor.index - floor]
 
     def _install(self, record: Record) -> None:
         parts = [_CODEC.decode_part(data) for data in record["installed"]]
         self.entries = []
-        self._runs = [run for run in self._runs if run.position.index <= record["after"]]
+        self.runs = [run for run in self.runs if run.position.index <= record["after"]]
         for part in parts:
             if isinstance(part, RunsPart):
-                self._runs += part.runs
-        self._go_to(record["point"], [part for part in parts if not isinstance(part, RunsPart)])
+                self.runs += part.runs
+        self.runs += self.staged
+        self.staged = []
+        small: list[Part] = [part for part in parts if not isinstance(part, RunsPart)]
+        head = small[0]
+        assert isinstance(head, HeadPart), head
+        self._go_to(record["point"], small, [span.start for span in head.spans])
+
+    def _stage(self, record: Record) -> None:
+        if record["is_first"]:
+            self.staged = []
+        for data in record["staged"]:
+            part = _CODEC.decode_part(data)
+            assert isinstance(part, RunsPart), part
+            self.staged += part.runs
 
     def _extend(self, entry: Entry) -> None:
         self.entries.append(entry)
         if isinstance(entry, ActionEntry) and isinstance(entry.body, Performed):
             at = Position(entry.term, self.meta.floor.index + len(self.entries))
             body = entry.body
-            self._runs += [KeptRun.of(run, at, body.elapsed_ns) for run in body.runs]
+            self.runs += [KeptRun.of(run, at, body.elapsed_ns) for run in body.runs]
 
-    def _go_to(self, point: Record, small: list[Part]) -> None:
-        """Have what is small of another state, and let the runs go that it has no more."""
+    def _go_to(self, point: Record, small: list[Part], starts: list[int]) -> None:
+        """Have what is small of another state, and let the runs go that are not to stay."""
         applied = Position(*point["applied"])
         voters = tuple(MemberId(*voter) for voter in point["voters"])
         floor, times = Position(*point["floor"]), Times(*point["times"])
         self.meta = Meta(self.meta.group, floor, voters, applied, times, applied.index)
         self._small = small
-        head = small[0]
-        assert isinstance(head, HeadPart), head
-        self._runs = [
+        self.runs = [
             run
-            for run in self._runs
-            if run.position.index > floor.index or run.end > head.spans[run.partition].start
+            for run in self.runs
+            if run.position.index > floor.index or run.end > starts[run.partition]
         ]
 
 

@@ -57,8 +57,9 @@ class Desk:
         why = self._standing.explain()
         if self._manner.is_single:
             seconds = self._manner.patience_ticks / 10
-            text = f"no master answered for {seconds:g} s ({why}), ask again"
-            self.give_up(ErrorCode.NO_SUCH_MASTER, text[:150])
+            words = self._standing.outbox.words
+            text = f"no {words.leader} answered for {seconds:g} s ({why}), ask again"
+            self.give_up(words.unreachable, text[:150])
         else:
             self.give_up(ErrorCode.NO_QUORUM, f"no majority answers: {why}"[:150])
 

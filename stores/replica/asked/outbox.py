@@ -10,8 +10,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from stores.actions import WriterId
 from stores.group.machine import Answer, Done
@@ -67,6 +68,19 @@ class Parcel(ABC):
         """Give what the machine is asked; ``number`` is the writer's, as registered."""
 
 
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What is told of requests of one kind."""
+
+    kind: str
+    leader: str
+    """Of those that lead alone; in a group it is the leader."""
+    copy: str
+    requests: str
+    unreachable: ErrorCode
+    """What a request comes to that no leader answers."""
+
+
 class Gathering(Protocol):
     """What the handle asks with."""
 
@@ -84,6 +98,8 @@ class Gathering(Protocol):
 
 class Outbox(ABC):
     """The requests of one handle."""
+
+    words: ClassVar[Words]
 
     def __init__(self, entity: EntityId, incarnation: int, gathering: Gathering) -> None:
         """Have asked nothing. ``incarnation`` differs between lives of an entity.

@@ -11,6 +11,7 @@ from typing import Final
 from stores.disk.lazy_rows import Books, Checkpoint
 from stores.group.member import Member
 from stores.log.machine import LogMachine
+from stores.replica.logs.parts import kept_starts
 
 CHECKPOINT_TICKS: Final = 10
 """Ticks between two checkpoints: in a second most cursors of a busy log move several times."""
@@ -27,6 +28,7 @@ class BookKeeper:
 
     def __init__(self, machine: LogMachine, applied: int) -> None:
         """Start with a file that has the machine's state at ``applied``."""
+        machine.use_file()
         self._machine = machine
         self._applied = applied
         self._books: Books | None = None
@@ -41,23 +43,29 @@ class BookKeeper:
     def tick(self, member: Member, floor: int) -> None:
         """Make a checkpoint, if one is due; the journal may begin at ``floor`` with it."""
         self._ticks += 1
-        commit = member.state.commit
+        commit, journal = member.state.commit, member.journal
         new = commit - self._applied
-        is_due = new >= CHECKPOINT_ENTRIES or (new > 0 and self._ticks >= CHECKPOINT_TICKS)
-        if not is_due or self._books is not None or member.journal.durable < commit:
+        is_due = new >= CHECKPOINT_ENTRIES or self._ticks >= CHECKPOINT_TICKS
+        if not is_due or self._books is not None or journal.durable < commit:
             return
-        self._ticks, self._applied = 0, commit
-        member.compact(floor)
-        journal = member.journal
+        self._ticks = 0
+        before = journal.floor.index
+        if member.compact(floor) == before and not new:
+            return
+        self._applied = commit
         point = Checkpoint(
             journal.position(commit),
             member.state.clock.times,
             journal.floor,
             journal.voters.at(journal.floor.index),
         )
-        self._books = Books(point, self._machine.beside_runs())
+        machine = self._machine
+        machine.release(journal.floor.index)
+        starts = kept_starts(member, machine.partitions.starts())
+        self._books = Books(point, machine.beside_runs(), starts)
 
     def restart(self, applied: int) -> None:
         """Forget what is due: a snapshot was installed, and all of it goes to the file at once."""
         self._books = None
         self._applied = applied
+        self._machine.release(applied)

@@ -5,13 +5,29 @@ What is read here is committed, at every member: a reader goes on at another one
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from stores.group.clock import Moment
 from stores.group.codec import GroupCodec
-from stores.log.bodies import check_asker
+from stores.group.messages import Message, SnapshotPart
+from stores.group.positions import MemberId
+from stores.group.words import Word
+from stores.log.bodies import ChangeRetention, check_asker
+from stores.log.kept_runs import KeptRun
 from stores.log.machine import LogMachine
+from stores.log.messages import Answer
+from stores.log.partitions import Retention
+from stores.log.parts import PlacedPart
 from stores.outcomes import Applied, Outcome
+from stores.quota import Meter
+from stores.replica.asked.outbox import Outbox
 from stores.replica.beginning import Beginning, World
 from stores.replica.core import GroupCore
+from stores.replica.effects import ReplicaEffect
 from stores.replica.logs.outbox import LogOutbox
+from stores.replica.logs.parts import PartSender
+from stores.replica.logs.readers import LogReaders
+from stores.replica.logs.reading import RunReader
 from stores.replica.roster import Roster
 from stores.statistics import LogStatistics, lags_of
 from wire.identifiers import EndpointId, EntityId
@@ -34,7 +50,68 @@ class LogCore(GroupCore):
         outbox = LogOutbox(entity, world.now_ns())
         self.requests = outbox.requests
         """What the handle asks with."""
+        self._has_begun = False
+        self._shown = 0
         super().__init__(roster, machine, outbox, codec, beginning, world)
+        self.reader = RunReader(self.tell)
+        """Reads runs whose entries are in the file alone."""
+        self._parts = PartSender(self, self.reader)
+
+    def runs_read(self, token: int, found: Sequence[KeptRun]) -> list[ReplicaEffect]:
+        """Take in the runs of a ``ReadRuns`` that are in the file, and can be read."""
+        self.reader.were_read(token, found)
+        return self._take()
+
+    def send(self, to: MemberId, content: Message | Word) -> None:
+        """Send a letter to a member; a part of a snapshot once all that is in it is here."""
+        if isinstance(content, SnapshotPart) and isinstance(content.part, PlacedPart):
+            self._parts.send(to, content, content.part)
+        else:
+            super().send(to, content)
+
+    def _outsiders(self) -> LogReaders:
+        self.readers = LogReaders(self, self._carry_out, self.machine)
+        return self.readers
+
+    def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> list[ReplicaEffect]:
+        """Take in a command; raises ``DecodeError``."""
+        self._run_clock()
+        return super().receive(sender, payload, now_ns)
+
+    def flush(self, now_ns: int) -> list[ReplicaEffect]:
+        """Propose what was asked."""
+        if self.outbox.has_unsent:
+            self._run_clock()
+        return super().flush(now_ns)
+
+    def _run_clock(self) -> None:
+        """Have entries bear the time at which they are taken: it may be asked for."""
+        if self.member is not None:
+            self.member.run_to(Moment(self._world.monotonic_ns(), self._world.now_ns()))
+
+    def inherit(self, outbox: Outbox) -> None:
+        """Take on what the handle of another one has asked for so far."""
+        assert isinstance(outbox, LogOutbox), outbox
+        self.requests = outbox.requests
+        super().inherit(outbox)
+
+    def share_quota(self, meter: Meter) -> list[ReplicaEffect]:
+        """Go by the quota of several logs, until this core ends; for the one that leads."""
+        self.machine.share(meter)
+        self.look_at_quota()
+        return self._take()
+
+    def set_retention(self, retention: Retention) -> list[ReplicaEffect]:
+        """Have the group keep what another rule says; only at its leader."""
+        if self.member is not None:
+            self._carry_out(self.member.propose((None, 0), ChangeRetention(retention)))
+        return self._take()
+
+    def was_read(self, endpoint: EndpointId, ticket: int, answer: Answer) -> list[ReplicaEffect]:
+        """Give a proxy the answer to what ``ReadFor`` asked."""
+        if not self._is_closed:
+            self.readers.was_read(endpoint, ticket, answer)
+        return self._take()
 
     def shows(self, outcome: Outcome) -> bool:
         """Tell whether readers here see what came of a request, an append or a cursor."""
@@ -63,6 +140,22 @@ class LogCore(GroupCore):
             max_entries=quota.max_entries,
             max_bytes=quota.max_bytes,
         )
+
+    def _tick(self) -> None:
+        self.readers.tick()
+
+    def _notice(self) -> None:
+        super()._notice()
+        if self.is_leader and not self._has_begun and self.member is not None:
+            # A log has its partitions as soon as it is led: nothing waits for the next tick.
+            self._has_begun = True
+            self._carry_out(self.member.do_due())
+
+    def _show(self) -> None:
+        if self.member is not None and self.member.state.commit != self._shown:
+            self._shown = self.member.state.commit
+            self.readers.look_again()
+            self.look_at_quota()  # Others may share it.
 
     def _check_asker(self, request: object, sender: EndpointId) -> None:
         check_asker(request, sender)

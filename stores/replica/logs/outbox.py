@@ -6,8 +6,8 @@ from stores.actions import ACTION_SIZE, WriterId
 from stores.log.bodies import Write
 from stores.log.messages import Request, Requests
 from stores.log.requests import LogRequests
-from stores.replica.asked.outbox import Outbox, Parcel
-from wire.errors import StoreClosed
+from stores.replica.asked.outbox import Outbox, Parcel, Words
+from wire.errors import ErrorCode, StoreClosed
 from wire.identifiers import EntityId
 
 
@@ -32,6 +32,8 @@ class _Asked(Parcel):
 
 class LogOutbox(Outbox):
     """The requests of one handle of a log."""
+
+    words = Words("log", "keeper", "follower", "requests", ErrorCode.KEEPER_UNREACHABLE)
 
     def __init__(self, entity: EntityId, incarnation: int) -> None:
         """Have asked nothing. ``incarnation`` differs between lives of an entity."""

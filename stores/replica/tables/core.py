@@ -6,13 +6,14 @@ from stores.group.codec import GroupCodec
 from stores.group.positions import MemberId
 from stores.group.words import Looked, Verdict, Verify
 from stores.outcomes import Applied, Outcome
+from stores.replica.asked.outbox import Outbox
 from stores.replica.beginning import Beginning, World
 from stores.replica.comparing import Comparing
 from stores.replica.core import GroupCore
 from stores.replica.effects import ReplicaEffect
-from stores.replica.proxies import Proxies
 from stores.replica.roster import Roster
 from stores.replica.tables.outbox import TableOutbox
+from stores.replica.tables.proxies import Proxies
 from stores.statistics import StoreStatistics
 from stores.table.bodies import Stamp, check_asker
 from stores.table.machine import TableMachine
@@ -94,10 +95,11 @@ class TableCore(GroupCore):
         self.comparing.begin(token)
         return self._take()
 
-    def inherit(self, other: TableCore) -> None:
+    def inherit(self, outbox: Outbox) -> None:
         """Take on what the handle of another one has asked for so far."""
-        self.outbox, self.requests = other.outbox, other.requests
-        self.outbox.rewind()
+        assert isinstance(outbox, TableOutbox), outbox
+        self.requests = outbox.requests
+        super().inherit(outbox)
 
     # -- longer work -----------------------------------------------------------------------------
 

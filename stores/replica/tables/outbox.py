@@ -6,10 +6,10 @@ from typing import cast
 
 from stores.actions import ACTION_SIZE, Action, WriterId, request_range
 from stores.judgement import Request
-from stores.replica.asked.outbox import Outbox, Parcel
+from stores.replica.asked.outbox import Outbox, Parcel, Words
 from stores.requests import Requests
 from stores.table.bodies import Write
-from wire.errors import StoreClosed
+from wire.errors import ErrorCode, StoreClosed
 from wire.identifiers import EntityId
 
 
@@ -30,6 +30,8 @@ class _Actions(Parcel):
 
 class TableOutbox(Outbox):
     """The requests of one handle of a store."""
+
+    words = Words("store", "master", "clone", "writes", ErrorCode.NO_SUCH_MASTER)
 
     def __init__(self, entity: EntityId, incarnation: int) -> None:
         """Have asked nothing. ``incarnation`` differs between lives of an entity."""

@@ -13,7 +13,7 @@ from endpoint.mesh.status import StatusCode, StatusEvent
 from handshake.roles import Roles
 from wire.clocks import LamportTime, VectorTime
 from wire.codec import encode_header
-from wire.errors import DecodeError, ErrorCode
+from wire.errors import DecodeError, ErrorCode, LimitExceeded
 from wire.framing import (
     VERSION_MAX,
     VERSION_MIN,
@@ -366,6 +366,15 @@ def test_own_messages_are_heard_by_those_who_ask_for_them() -> None:
     core = EndpointCore(LOCAL)
     core.subscribe("usual", ["/a"])
     core.subscribe("local", ["/a"], local=True)
+    header = encode_header(NodeHeader(PackedType.BYTES, LOCAL, None, "/a"))
+    assert core.routing.route(LOCAL, header).receivers == ("local",)
+
+
+def test_a_subscription_that_is_refused_leaves_nothing_behind() -> None:
+    core = EndpointCore(LOCAL, subscriptions_max=1)
+    core.subscribe("local", ["/a"], local=True)
+    with pytest.raises(LimitExceeded):
+        core.subscribe("other", ["/b", "/c"], local=True)
     header = encode_header(NodeHeader(PackedType.BYTES, LOCAL, None, "/a"))
     assert core.routing.route(LOCAL, header).receivers == ("local",)
 

@@ -10,7 +10,10 @@ import trio.testing
 
 from endpoint import Endpoint
 from endpoint.link.limits import Mark
+from endpoint.pubsub.gateway_client import GatewayClient
 from endpoint.pubsub.messages import Message, Missed
+from endpoint.pubsub.queueing import Overflow, Queueing
+from wire.encoding import encode
 from wire.errors import EncodeError, EndpointClosed, InvalidTopic, OutboxFull
 from wire.limits import GROUP_SIZE
 from wire.messages import PackedType
@@ -50,6 +53,35 @@ async def test_a_local_subscriber_hears_its_own_endpoint_and_others_do_not():
         ]
         assert local.poll() == expected
         assert usual.poll() == []
+
+
+async def test_a_client_of_a_gateway_hears_all_but_itself(kit):
+    async with kit.world() as world:
+        here, there = await world.grow(2, [(0, 1)])
+
+        def client() -> GatewayClient:
+            return GatewayClient(here.loop, ["/a"], Queueing(Overflow.DROP_OLDEST, 2), repr, "x")
+
+        with client() as first, client() as second, here.subscribe("/a", local=True) as beside:
+            remote = there.subscribe("/a")
+            assert await here.await_subscribed("/a", timeout=None)
+            for _ in range(2):  # The second time on a way that is known.
+                await first.publish("/a/1", encode("text"))
+                assert (await second.subscriber.get()) == ("/a/1", repr(encode("text")))
+                assert (await beside.get()) == ("/a/1", "text")
+                assert (await remote.get()) == ("/a/1", "text")
+                assert first.subscriber.available() == 0
+            await there.publish("/a/2", b"bytes")
+            for each in (first, second):
+                assert (await each.subscriber.get()) == ("/a/2", b"bytes")
+            for number in range(5):  # Of which two find room, and nobody waits.
+                await first.publish("/a/1", encode(number))
+            assert isinstance((await second.subscriber.get()).data, Missed)
+            assert second.subscriber.available() == 2
+        await here.publish("/a/1", "gone")
+        assert first.subscriber.available() == 0
+        with pytest.raises(InvalidTopic):
+            await first.publish("/<$>/a", encode(1))
 
 
 async def test_a_local_subscriber_and_a_remote_one_get_the_same(kit):

@@ -142,7 +142,7 @@ async def test_an_error_that_no_backend_explains_ends_its_log_alone(tmp_path, ca
         async with Endpoint() as endpoint, endpoint.attach_log("other") as other:
             status = endpoint.subscribe_status()
             log = await endpoint.attach_log("l", (), 1, Backend.SQLite, path=tmp_path / "l.db")
-            gate(log, "commit", mistake := RuntimeError(TEXT)).open()
+            gate(log, "write", mistake := RuntimeError(TEXT)).open()
             with pytest.raises(BackendFailure, match="can't start new thread"):
                 await (await log.append("a")).applied()
             with pytest.raises(BackendFailure, match="RuntimeError"):

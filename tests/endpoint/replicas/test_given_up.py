@@ -14,9 +14,9 @@ from endpoint.replicas.attaching import Backend
 from endpoint.replicas.questions import Questions
 from peermesh.testing.time_limits import limit
 from stores.effects import ReadAnswered
-from stores.log.effects import Answered
 from stores.log.messages import QueryFailed
 from stores.questions import ReadAnswerCommand
+from stores.replica.effects import QueryAnswered
 from wire.errors import BackendFailure, ErrorCode, LimitExceeded
 
 
@@ -55,7 +55,7 @@ async def test_an_answer_of_a_keeper(kit, endpoint) -> None:
             part = log.part
             read = partial(log.read, 0, 0, timeout=limit())
             async with given_up(kit, read, part._questions) as number:
-                part.carry_out(Answered(QueryFailed(number, ErrorCode.INVALID_DATA, "no")))
+                part.carry_out(QueryAnswered(QueryFailed(number, ErrorCode.INVALID_DATA, "no")))
             assert not part._questions
 
 

@@ -59,12 +59,11 @@ OFFERS: dict[str, Callable[[Runner], object]] = {
     "hears_all": lambda runner: runner.hears_all(),
     "statistics": lambda runner: runner.statistics(),
     "await_idle": lambda runner: runner.await_idle(),
-    "await_commits": lambda runner: runner.await_commits(),
     "check_process": lambda runner: runner.check_process(),
     "finish": lambda runner: runner.finish(),
 }
 PARTS_OF_OTHERS = {
-    *("start", "ask", "adopt", "flush_forever", "start_task", "finish_task", "wait", "on_disk"),
+    *("start", "ask", "adopt", "flush_forever", "start_task", "finish_task", "wait"),
     *("send_command", "tell_status", "commit", "close"),
 }
 """Methods that every handle uses from its first mutation to its end."""

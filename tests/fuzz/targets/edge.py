@@ -9,7 +9,6 @@ from handshake.principals import UNPROVEN
 from handshake.rules import Rules
 from peermesh.brokers.edge import messages
 from peermesh.brokers.edge.access import PORT
-from peermesh.brokers.edge.channel import Acknowledge, Disconnect, Send
 from peermesh.brokers.edge.guests import Guest
 from peermesh.brokers.edge.hall import Consequence, Hall
 from peermesh.brokers.edge.lifecycle import ChannelMap, ClosePorts, OpenPorts
@@ -26,6 +25,7 @@ from peermesh.brokers.edge.messages import (
     Taken,
 )
 from peermesh.brokers.edge.ports import PortList
+from peermesh.brokers.edge.relay import Acknowledge, Disconnect, Send
 from peermesh.testing.scripted import ScriptedTransport
 from tests.fuzz.wires import blunders_raised, pieces_of, run
 from wire import framing
@@ -107,8 +107,9 @@ def seeds() -> Iterator[bytes]:
     ours = framing.encode_preamble(Preamble(framing.VERSION_MIN, framing.VERSION_MAX))
     for here, kinds in (("", (0, 1)), (TOPIC, (2, 3))):
         hello = ours + messages.write(Hello(CLIENT, here))
+        attach = Attach(TOPIC, is_known=True)
         subscriber = b"".join(
-            map(messages.write, (Attach(TOPIC), Beat(), Taken(TOPIC, "room/1", 0), Detach(TOPIC)))
+            map(messages.write, (attach, Beat(), Taken(TOPIC, "room/1", 0), Detach(TOPIC)))
         )
         publisher = _data(1, encode(1)) + _data(2, b"x", b"y") + _data(2, b"x", b"y", b"z")
         for kind, words in zip(kinds, (subscriber, publisher), strict=True):

@@ -12,10 +12,11 @@ from handshake.exposure import Protection
 from handshake.rules import Rules
 from net.acceptor import Arrival
 from net.network import Network
+from peermesh.gateways.access import Access
 from peermesh.gateways.http import Reply
+from peermesh.gateways.refusals import NotFound
 from peermesh.gateways.webhdfs import serving
-from peermesh.gateways.webhdfs.access import PORT, TOKEN_PATH, Access
-from peermesh.gateways.webhdfs.errors import NotFound
+from peermesh.gateways.webhdfs.access import PORT, TOKEN_PATH
 from peermesh.gateways.webhdfs.requests import OPERATIONS, URL_PREFIX, Create, Open, Request
 from peermesh.gateways.webhdfs.uploads import UploadBudget
 from peermesh.testing.scripted import ScriptedStream

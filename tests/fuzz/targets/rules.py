@@ -9,8 +9,8 @@ from handshake.principals import ANONYMOUS
 from handshake.roles import NOTHING, Roles
 from handshake.secret import TEXT, ClusterSecret
 from handshake.ticket import JoinTicket, is_ticket
-from peermesh.gateways.webhdfs.access import Login
-from peermesh.gateways.webhdfs.errors import NotAuthorized
+from peermesh.gateways.access import Login
+from peermesh.gateways.refusals import NotAuthorized
 from wire.errors import CredentialsError, RolesError
 
 KINDS = range(5)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from handshake.exposure import Protection
-from peermesh.gateways.webhdfs.access import Access, Login
-from peermesh.gateways.webhdfs.errors import Refusal
+from peermesh.gateways.access import Access, Login
+from peermesh.gateways.refusals import Refusal
+from peermesh.gateways.webhdfs.access import secret_of
 from peermesh.gateways.webhdfs.limits import NAME_SIZE_MAX, PATH_DEPTH_MAX, USER_SIZE_MAX
 from peermesh.gateways.webhdfs.replies import remote_exception
 from peermesh.gateways.webhdfs.requests import OPERATIONS, URL_PREFIX, parse
@@ -30,7 +31,7 @@ def check(data: bytes) -> None:
         assert len(getattr(request, "user", "")) <= USER_SIZE_MAX
     access = Access("127.0.0.1", TOKEN, Protection.PLAIN)
     for attempt in (
-        lambda: access.find_token(Access.secret_of(data)),
+        lambda: access.find_token(secret_of(data)),
         lambda: access.find_token(Login(target).token or ""),
     ):
         try:

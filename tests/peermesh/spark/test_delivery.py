@@ -131,7 +131,7 @@ def test_a_process_with_nothing_but_the_zip_reads_and_writes(package, mesh):
     )  # fmt: skip
     assert found.returncode == 0, found.stderr
     assert found.stdout.splitlines() == [
-        "[('k', Table({'n': 1, 'at': 2.5, 'big': 4611686018427387904}))]",
+        "[('k', Table({'at': 2.5, 'big': 4611686018427387904, 'n': 1}))]",
         "1",
         "(1, 'two', b'three')",
     ]

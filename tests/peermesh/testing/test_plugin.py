@@ -255,7 +255,9 @@ def test_imports():
     assert sorted(loaded & {"trio", "endpoint", "stores", "channels", "wire", "cbor2"}) == []
 """
     # Without other plugins: pytest-trio and Hypothesis import trio themselves.
-    assert "1 passed" in user_pytest(text, "-p", "no:trio", "-p", "no:hypothesispytest")
+    assert "1 passed" in user_pytest(
+        text, "-p", "no:trio", "-p", "no:hypothesispytest", "-p", "no:anyio"
+    )
 
 
 def test_the_options_explain_themselves(user_pytest):

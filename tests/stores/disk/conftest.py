@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from stores.disk.log import SQLiteLogBackend
 from stores.sealing import StorageKey, StorageKeys
-from tests.stores.disk.files import MakeStore, StoreFile, sealed_log
+from tests.stores.disk.files import MakeStore, StoreFile
 from tests.stores.disk.kinds import KINDS, Kind
 
 
@@ -24,18 +22,6 @@ def make_store(request: pytest.FixtureRequest, keys: StorageKeys) -> MakeStore:
 
     def make(path: Any, **options: Any) -> StoreFile:
         return StoreFile(path, None if request.param == "plain" else keys, **options)
-
-    return make
-
-
-@pytest.fixture(params=["plain", "sealed"])
-def make_log(request: pytest.FixtureRequest, keys: StorageKeys) -> Callable[..., SQLiteLogBackend]:
-    """Make the backend of a log in a file, plain and encrypted."""
-
-    def make(path: Any, **options: Any) -> SQLiteLogBackend:
-        if request.param == "plain":
-            return SQLiteLogBackend(path, **options)
-        return sealed_log(path, keys, **options)
 
     return make
 

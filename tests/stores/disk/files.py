@@ -9,7 +9,7 @@ from typing import Any
 
 from stores.disk.founding import Founding
 from stores.disk.lazy_rows import Checkpoint, Slice
-from stores.disk.log import SQLiteLogBackend
+from stores.disk.log_replica import SQLiteLogReplica
 from stores.disk.replica import LoadedReplica, SQLiteReplica
 from stores.disk.rows import PLAIN
 from stores.disk.seals import Vault
@@ -63,9 +63,9 @@ def sealed_store(path: str | Path, keys: StorageKeys, **options: Any) -> StoreFi
     return StoreFile(path, keys, **options)
 
 
-def sealed_log(path: str | Path, keys: StorageKeys, **options: Any) -> SQLiteLogBackend:
-    """Make the backend of an encrypted log."""
-    return SQLiteLogBackend(path, Vault(path, keys), **options)
+def sealed_log(path: str | Path, keys: StorageKeys, **options: Any) -> SQLiteLogReplica:
+    """Make the file of an encrypted log."""
+    return SQLiteLogReplica(path, Vault(path, keys), **options)
 
 
 MakeStore = Callable[..., StoreFile]

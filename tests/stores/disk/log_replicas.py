@@ -8,7 +8,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from stores.disk.lazy_rows import Checkpoint
+from stores.disk.founding import Founding
+from stores.disk.lazy_rows import Books, Checkpoint
 from stores.disk.log_replica import LoadedLogReplica, SQLiteLogReplica
 from stores.disk.machine_meta import Meta
 from stores.disk.rows import PLAIN
@@ -19,11 +20,14 @@ from stores.group.entries import ActionEntry, Entry, LeadEntry, TimeEntry, Voter
 from stores.group.machine import Append as Appends
 from stores.group.positions import START, Position
 from stores.log.bodies import ChangeRetention, Write
+from stores.log.kept_runs import KeptRun, RunPlace
 from stores.log.machine import LogMachine
 from stores.log.messages import Append, ForgetConsumer, MoveCursor, Request, Requests, Trim
 from stores.log.partitions import Retention
+from stores.replica.logs.reading import filled
 from stores.sealing import StorageKeys
 from stores.table.bodies import Register, Registration
+from tests.stores.disk.files import FOUNDING
 from tests.stores.disk.replicas import GROUP, VOTERS, WRITER
 from wire.encoding import encode
 
@@ -37,6 +41,9 @@ class LogReplica(SQLiteLogReplica):
 
     def commit(self, step: Step) -> None:
         step(self)
+
+    def load(self, founding: Founding = FOUNDING) -> LoadedLogReplica:
+        return super().load(founding)
 
 
 class LogReplicaKind:
@@ -53,7 +60,7 @@ class LogReplicaKind:
         return LogReplica(path, codec, **options)
 
     def load(self, backend: LogReplica) -> object:
-        return state_of(backend.load())
+        return state_of(backend, backend.load())
 
     def commits(self, count: int) -> Iterator[tuple[Step, object]]:
         return LogReplicaModel(Random(1)).steps(count)
@@ -64,15 +71,28 @@ class LogReplicaKind:
         return bool(found[:2] == (expected[0], shorter) and found[3:] == expected[3:])
 
 
-def state_of(loaded: LoadedLogReplica) -> tuple[object, ...]:
+def state_of(backend: SQLiteLogReplica, loaded: LoadedLogReplica) -> tuple[object, ...]:
     """Give all that was loaded, as it is and with the whole journal applied."""
     machine, meta = LogMachine(), loaded.meta
     if loaded.parts:
         machine.install(loaded.parts)
-    before = machine.digest()
+    before = contents(machine, backend)
     later = loaded.entries[meta.applied.index - meta.floor.index :]
     apply_all(machine, later, meta.applied.index)
-    return meta, loaded.entries, machine.digest(), before
+    return meta, loaded.entries, contents(machine, backend), before
+
+
+def contents(machine: LogMachine, backend: SQLiteLogReplica | None = None) -> object:
+    """Give the applied state, with what is in its runs; the file has some of that alone."""
+    positions = [(number, span.start) for number, span in enumerate(machine.partitions.spans())]
+    runs = machine.gather(positions, 1 << 60)
+    places = [run for run in runs if isinstance(run, RunPlace)]
+    read: list[KeptRun] = []
+    while backend is not None and (more := backend.read(places[len(read) :])):
+        read += more  # It ends at a damaged one, and raises if that is the first.
+    found = filled(runs, read)
+    assert len(found) == len(runs), "the file has all runs"
+    return machine.digest(), found
 
 
 def apply_all(machine: LogMachine, entries: list[Entry], index: int) -> None:
@@ -96,7 +116,7 @@ class LogReplicaModel:
         self.request = self.sequence = 0
         self.number: int | None = None
         self.meta = Meta()
-        self.before = self.machine.digest()
+        self.before = contents(self.machine)
         """Of the machine as the file has it, without the journal."""
 
     def position(self, index: int) -> Position:
@@ -105,7 +125,7 @@ class LogReplicaModel:
     def state(self) -> tuple[object, ...]:
         machine = LogMachine()
         apply_all(machine, self.entries, 0)
-        return self.meta, self.entries[self.meta.floor.index :], machine.digest(), self.before
+        return self.meta, self.entries[self.meta.floor.index :], contents(machine), self.before
 
     def steps(self, count: int) -> Iterator[tuple[Step, object]]:
         """Give steps, each with the state behind it: between them there is every kind."""
@@ -143,7 +163,7 @@ class LogReplicaModel:
         at, index = self.position(self.committed), self.committed
         times = Times(index, index)
         parts = tuple(self.machine.freeze(after))
-        self.before = self.machine.digest()
+        self.before = contents(self.machine)
         self.meta = Meta(GROUP, at, VOTERS, at, times, index)
         entries = self.some_entries()
         write = Persist(1, Snapshot(at, VOTERS, times, parts, after), index, entries)
@@ -156,8 +176,9 @@ class LogReplicaModel:
         times = Times(index, index)
         self.meta = Meta(GROUP, floor, VOTERS, at, times, index)
         point, parts = Checkpoint(at, times, floor, VOTERS), self.machine.beside_runs()
-        self.before = self.machine.digest()
-        return lambda replica: replica.checkpoint(point, parts)
+        self.before = contents(self.machine)
+        starts = self.machine.partitions.starts()
+        return lambda replica: replica.checkpoint(Books(point, parts, starts))
 
     def lose(self, keep: int) -> None:
         """Have another term, with the entries up to an index."""

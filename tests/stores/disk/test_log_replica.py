@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from stores.disk.lazy_rows import Checkpoint
-from stores.disk.log import SQLiteLogBackend
+from stores.disk.lazy_rows import Books, Checkpoint
 from stores.group.clock import Times
-from stores.group.effects import Persist, Snapshot
+from stores.group.effects import Persist, Snapshot, StageParts
 from stores.group.entries import ActionEntry, Entry, LeadEntry
 from stores.group.positions import START, Position
 from stores.log.bodies import Begun, Performed
+from stores.log.kept_runs import KeptRun, RunPlace
 from stores.log.machine import LogMachine
 from stores.log.messages import Trimmed
-from stores.log.parts import RunsPart
+from stores.log.parts import PlacedPart, RunsPart
 from stores.log.runs import Run
 from stores.outcomes import Applied, Outcome
 from stores.sealing import StorageKeys
@@ -29,6 +31,7 @@ from tests.stores.disk.log_replicas import (
     LogReplicaKind,
     LogReplicaModel,
     apply_all,
+    contents,
 )
 from tests.stores.disk.replicas import GROUP, VOTERS, WRITER
 from wire.encoding import encode
@@ -96,6 +99,10 @@ def point(index: int, floor: int) -> Checkpoint:
     return Checkpoint(Position(1, index), Times(index, index), at, VOTERS)
 
 
+def books(checkpoint: Checkpoint, machine: LogMachine) -> Books:
+    return Books(checkpoint, machine.beside_runs(), machine.partitions.starts())
+
+
 def rows(path: Path, query: str) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(path)) as connection:
         return connection.execute(query).fetchall()
@@ -120,7 +127,7 @@ def test_a_run_stays_while_the_journal_refers_to_it(path: Path) -> None:
         trim = ActionEntry(1, Trimmed(((0, 3),)))
         backend.persist(Persist(1, None, 5, (trim,)))
         apply_all(machine, [trim], 5)
-        backend.checkpoint(point(6, 0), machine.beside_runs())
+        backend.checkpoint(books(point(6, 0), machine))
     assert len(rows(path, "SELECT id FROM runs")) == 4
     with closing(LogReplica(path)) as backend:
         loaded = backend.load()
@@ -128,21 +135,21 @@ def test_a_run_stays_while_the_journal_refers_to_it(path: Path) -> None:
         again = LogMachine()
         again.install(loaded.parts)
         assert again.digest() == machine.digest()
-        backend.checkpoint(point(6, 3), machine.beside_runs())
+        backend.checkpoint(books(point(6, 3), machine))
     assert rows(path, "SELECT entry FROM runs") == [(4,), (5,)]
 
 
 def test_a_checkpoint_writes_what_changed_alone(path: Path) -> None:
     with closing(LogReplica(path)) as backend:
         machine = filled(backend, 2)
-        backend.checkpoint(point(3, 0), machine.beside_runs())
+        backend.checkpoint(books(point(3, 0), machine))
     before = dict(rows(path, "SELECT number, body FROM books"))
     with closing(LogReplica(path)) as backend:
         backend.load()
         move = performed(2, moved=(("c", ((0, 1),)),))
         backend.persist(Persist(1, None, 3, (move,)))
         apply_all(machine, [move], 3)
-        backend.checkpoint(point(4, 0), machine.beside_runs())
+        backend.checkpoint(books(point(4, 0), machine))
     after = dict(rows(path, "SELECT number, body FROM books"))
     assert set(before) == {1, 2}
     assert set(after) == {1, 2, 3}
@@ -191,7 +198,7 @@ def test_entries_that_are_cut_are_kept_in_a_file_if_that_may_lose_what_was_ackno
         ("UPDATE runs SET elapsed = 4 WHERE id = 1", "table runs: partition 0, offset 1"),
         ("UPDATE runs SET term = -1 WHERE id = 1", "table runs"),
         ("DELETE FROM runs WHERE id = 1", "one of entry 3 is missing"),
-        ("INSERT INTO runs SELECT 9, 1, 1, 1, 9, 1, 1, body FROM runs LIMIT 1", "of no entry"),
+        ("INSERT INTO runs SELECT 9, 1, 1, 1, 9, 1, 1, body FROM runs LIMIT 1", "its head is"),
     ],
 )
 def test_a_run_that_is_not_what_its_entry_brought_is_noticed(
@@ -208,6 +215,18 @@ def test_a_run_that_is_not_what_its_entry_brought_is_noticed(
 def put_row(path: Path, row: tuple[Any, ...]) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def test_a_run_of_no_entry_is_noticed(path: Path) -> None:
+    with closing(LogReplica(path)) as backend:
+        filled(backend, 2)
+    (row,) = rows(path, "SELECT * FROM runs WHERE id = 1")
+    with closing(LogReplica(path)) as backend:
+        backend.load()
+        backend.persist(Persist(1, None, 2, ()))
+    put_row(path, row)
+    with closing(LogReplica(path)) as backend, pytest.raises(BackendFailure, match="of no entry"):
+        backend.load()
 
 
 def test_a_run_of_an_entry_that_was_cut_off_is_noticed(path: Path) -> None:
@@ -238,6 +257,120 @@ def test_a_run_of_another_groups_file_is_noticed(tmp_path: Path) -> None:
         backend.load()
 
 
+def places(backend: LogReplica, machine: LogMachine) -> list[RunPlace]:
+    return [run.place for run in machine.gather([(0, 0)], 1 << 60)]
+
+
+def test_loading_reads_no_entries_and_damage_in_them_is_noticed_when_they_are_read(
+    kind: LogReplicaKind, path: Path
+) -> None:
+    with closing(kind.make(path)) as backend:
+        machine = filled(backend, 3)
+        backend.checkpoint(books(point(4, 4), machine))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE runs SET body = zeroblob(length(body)) WHERE id = 1")
+    with closing(kind.make(path)) as backend:
+        again = LogMachine()
+        again.install(backend.load().parts)
+        runs = again.gather([(0, 0)], 1 << 60)
+        assert all(isinstance(run, RunPlace) for run in runs)
+        assert places(backend, again) == places(backend, machine)
+        assert [run.entries() for run in backend.read(places(backend, again)[::2])] == [
+            (None, value_of(0)),
+            (None, value_of(2)),
+        ]
+        assert len(backend.read(places(backend, again))) == 1, "what is before it can be read"
+        with pytest.raises(BackendFailure, match="table runs: partition 0, offset 1"):
+            backend.read(places(backend, again)[1:])
+    with (
+        closing(kind.make(path, is_integrity_checked=True)) as backend,
+        pytest.raises(BackendFailure, match="table runs: partition 0, offset 1"),
+    ):
+        backend.load()
+
+
+@pytest.mark.parametrize("column", ["timestamp", "elapsed"])
+def test_a_head_that_was_altered_is_noticed_when_it_is_loaded(path: Path, column: str) -> None:
+    with closing(LogReplica(path)) as backend:
+        backend.checkpoint(books(point(4, 4), filled(backend, 3)))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"UPDATE runs SET {column} = {column} + 1 WHERE id = 2")
+    with closing(LogReplica(path)) as backend, pytest.raises(BackendFailure, match="its head is"):
+        backend.load()
+
+
+def test_a_run_that_is_not_the_one_that_is_asked_for_is_noticed(path: Path) -> None:
+    with closing(LogReplica(path)) as backend:
+        machine = filled(backend, 2)
+        wrong = replace(places(backend, machine)[1], position=Position(2, 3))
+        with pytest.raises(BackendFailure, match=r"partition 0, offset 1: it is another one"):
+            backend.read([wrong])
+
+
+def test_runs_that_were_let_go_are_left_out_of_what_is_read(path: Path) -> None:
+    with closing(LogReplica(path)) as backend:
+        machine = filled(backend, 4)
+        wanted = places(backend, machine)
+        trim = ActionEntry(1, Trimmed(((0, 3),)))
+        backend.persist(Persist(1, None, 5, (trim,)))
+        apply_all(machine, [trim], 5)
+        kept = Books(point(6, 6), machine.beside_runs(), (2,))
+        backend.checkpoint(kept)
+        assert [run.first_offset for run in backend.read(wanted)] == [2, 3]
+        backend.checkpoint(books(point(6, 6), machine))
+        assert [run.first_offset for run in backend.read(wanted)] == [3]
+
+
+def staged(backend: LogReplica, *runs: KeptRun, is_first: bool = True) -> None:
+    backend.stage(StageParts(1, is_first, (RunsPart(runs),)))
+
+
+@pytest.mark.parametrize("before", [0, 1, 4])
+def test_what_arrived_of_a_snapshot_counts_with_the_snapshot_and_not_before(
+    kind: LogReplicaKind, path: Path, before: int
+) -> None:
+    machine = LogMachine()
+    apply_all(machine, [BEGUN, *map(performed, range(6))], 0)
+    runs = [run for run in machine.gather([(0, before)], 1 << 60) if isinstance(run, KeptRun)]
+    with closing(kind.make(path)) as backend:
+        begun = filled(backend, before)
+        staged(backend, *runs[:2])
+    with closing(kind.make(path)) as backend:
+        again = LogMachine()
+        loaded = backend.load()
+        query = "SELECT name FROM sqlite_schema WHERE name = 'arriving'"
+        assert not backend.file.connection.execute(query).fetchall(), "it makes room at once"
+        again.install(loaded.parts)
+        apply_all(again, loaded.entries, 0)
+        assert contents(again, backend) == contents(begun)
+        assert backend.read([run.place for run in runs]) == []
+        staged(backend, *runs[1:])
+        staged(backend, *runs[:1])
+        staged(backend, *runs[1:], is_first=False)
+        parts = [*machine.beside_runs(), PlacedPart([run.place for run in runs])]
+        at = Position(1, 7)
+        snapshot = Snapshot(at, VOTERS, Times(7, 7), tuple(parts), before + 1)
+        backend.persist(Persist(1, snapshot, 7, ()))
+        assert backend.read([run.place for run in runs]) == runs
+    with closing(kind.make(path)) as backend:
+        again = LogMachine()
+        again.install(backend.load().parts)
+        assert contents(again, backend) == contents(machine)
+
+
+def test_a_snapshot_of_which_not_all_has_arrived_is_refused(path: Path) -> None:
+    machine = LogMachine()
+    apply_all(machine, [BEGUN, *map(performed, range(6))], 0)
+    runs = [run for run in machine.gather([(0, 0)], 1 << 60) if isinstance(run, KeptRun)]
+    with closing(LogReplica(path)) as backend:
+        filled(backend, 0)
+        staged(backend, *runs[:5])
+        parts = [*machine.beside_runs(), PlacedPart([run.place for run in runs])]
+        snapshot = Snapshot(Position(1, 7), VOTERS, Times(7, 7), tuple(parts), 1)
+        with pytest.raises(BackendFailure, match="table arriving: 5 of 6 runs"):
+            backend.persist(Persist(1, snapshot, 7, ()))
+
+
 def test_the_file_of_another_log_is_refused(path: Path) -> None:
     with closing(LogReplica(path, name="trips")) as backend:
         backend.load()
@@ -246,10 +379,35 @@ def test_the_file_of_another_log_is_refused(path: Path) -> None:
         other.load()
 
 
-def test_a_file_of_todays_log_is_refused_and_left_alone(path: Path) -> None:
-    with closing(SQLiteLogBackend(path)) as old:
-        old.load_keeper(1, 1)
-    before = path.read_bytes()
-    with closing(LogReplica(path)) as backend, pytest.raises(BackendFailure, match=r"log\.db"):
-        backend.load()
-    assert path.read_bytes() == before
+def test_one_thread_reads_while_another_commits(kind: LogReplicaKind, path: Path) -> None:
+    with closing(kind.make(path)) as backend:
+        machine = filled(backend, 20)
+        wanted, found = places(backend, machine), list[int]()
+
+        def read() -> None:
+            for _ in range(50):
+                found.append(len(backend.read(wanted)))
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        for number in range(20, 60):
+            backend.persist(Persist(1, None, number + 1, (performed(number),)))
+        reader.join()
+        assert found == [20] * 50
+
+
+def test_after_it_was_closed_it_says_so(kind: LogReplicaKind, path: Path) -> None:
+    backend = kind.make(path)
+    machine = filled(backend, 1)
+    backend.close()
+    with pytest.raises(BackendFailure, match="is closed"):
+        backend.read(places(backend, machine))
+    with pytest.raises(BackendFailure, match="is closed"):
+        backend.persist(Persist(1, None, 2, (performed(1),)))
+
+
+def test_bad_options_are_refused(path: Path) -> None:
+    with pytest.raises(BackendFailure, match="needs the option path"):
+        LogReplica("")
+    with pytest.raises(BackendFailure, match="synchronous='LATER'"):
+        LogReplica(path, synchronous="LATER")

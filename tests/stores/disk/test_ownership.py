@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stores.log.changes import LogChanges
-from stores.log.runs import Run
+from tests.stores.disk.log_replicas import LogReplicaKind
 from wire.errors import BackendFailure
 
 ASK = """
@@ -44,28 +43,33 @@ def test_a_second_replica_of_a_process_takes_no_lock_off_the_first(make_store, t
     assert another_process_finds(path) == "READ"
 
 
-def test_a_second_keeper_of_a_process_takes_no_lock_off_the_first(make_log, tmp_path):
+@pytest.fixture(params=["plain", "sealed"])
+def logs(request, keys):
+    return LogReplicaKind(keys if request.param == "sealed" else None)
+
+
+def test_a_second_replica_of_a_log_takes_no_lock_off_the_first(logs, tmp_path):
     path = tmp_path / "log.db"
-    first = make_log(path)
-    first.load_keeper(1, 1)
-    with pytest.raises(BackendFailure, match="one keeper or follower at a time"):
-        make_log(path).load_keeper(1, 1)
+    first = logs.make(path)
+    first.load()
+    with pytest.raises(BackendFailure, match="one replica at a time"):
+        logs.make(path).load()
     assert another_process_finds(path) == "SQLITE_BUSY"
     first.close()
     assert another_process_finds(path) == "READ"
 
 
-def test_a_file_that_was_refused_is_locked_no_longer(make_log, tmp_path):
+def test_a_file_that_was_refused_is_locked_no_longer(logs, tmp_path):
     path = tmp_path / "log.db"
-    first = make_log(path)
-    first.load_keeper(1, 1)
-    runs = [Run(0, number, 1, 5, b"x") for number in range(1_000)]
-    first.commit(LogChanges(runs=runs))
+    first = logs.make(path)
+    first.load()
+    for step, _ in logs.commits(40):
+        first.commit(step)
     first.close()
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE runs SET timestamp = 6 WHERE id = 1")
+        connection.execute("UPDATE runs SET timestamp = 6 WHERE id = (SELECT min(id) FROM runs)")
     connection.close()
     with pytest.raises(BackendFailure, match="damaged") as refused:
-        make_log(path).load_keeper(1, 1)
+        logs.make(path).load()
     assert refused.tb is not None, "which may hold what it met"
     assert another_process_finds(path) == "READ"

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from stores.sealing import StorageKeys
-from tests.stores.disk.kinds import KINDS, Kind, LogKind
+from tests.stores.disk.kinds import KINDS, Kind
+from tests.stores.disk.log_replicas import LogReplicaKind
 from tests.stores.disk.replicas import ReplicaKind
 from wire.errors import BackendFailure
 
@@ -190,7 +191,7 @@ def test_without_waiting_for_the_disk_the_same_test_finds_losses(tmp_path: Path,
 def test_power_may_fail_at_any_write_of_an_upgrade(
     tmp_path: Path, keys: StorageKeys, name: str
 ) -> None:
-    kind = (LogKind if "log" in name else ReplicaKind)(keys if "encrypted" in name else None)
+    kind = (LogReplicaKind if "log" in name else ReplicaKind)(keys if "encrypted" in name else None)
     expected = upgraded(kind, tmp_path / "whole.db", name, None)[1]
     cut_at = 0
     while True:

@@ -13,27 +13,25 @@ import pytest
 
 from stores.actions import PutCommand, WriterId
 from stores.disk.ballot import SUFFIX as BALLOT, BallotFile, LoadedBallot
-from stores.disk.log import SQLiteLogBackend
 from stores.disk.medium import PrivateMedium
 from stores.disk.rekeying import SUFFIX, rekey
 from stores.disk.replica import LoadedReplica
 from stores.group.effects import Persist, Promises
 from stores.group.entries import ActionEntry
 from stores.group.positions import Position
-from stores.log.changes import LoadedLog, LogChanges
-from stores.log.producers import ProducerRow
-from stores.log.runs import Run
 from stores.outcomes import Applied, Outcome, WriterRow
 from stores.persistence import Changes, Rows
 from stores.sealing import StorageKey, StorageKeys
 from stores.table.bodies import Performed
-from tests.stores.disk.files import GROUP, MEMBER, StoreFile, sealed_log, sealed_store
+from tests.stores.disk.files import GROUP, MEMBER, StoreFile, sealed_store
+from tests.stores.disk.log_replicas import LogReplicaKind
 from wire.errors import BackendFailure
 from wire.identifiers import EndpointId, EntityId
 
 NEW = StorageKeys((StorageKey(b"n" * 32),))
 WRITER = WriterId.of(EntityId(EndpointId(b"w" * 16), 1), 1)
 COUNT = 40
+LOG_STEPS = 40
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "0.1.0"
 
 PROGRAM = """
@@ -88,35 +86,23 @@ def look(store: StoreFile, keys: StorageKeys | None = None) -> Both:
         return loaded, ballot.load()
 
 
-def fill_log(backend: SQLiteLogBackend) -> tuple[LoadedLog, list[Run]]:
-    outcomes = (Outcome(1, 1, Applied(0)),)
-    runs = [Run(0, 3 * number, 3, number, b"r" * number) for number in range(COUNT)]
-    with closing(backend):
-        backend.load_keeper(1, 2)
-        backend.commit(
-            LogChanges(
-                runs=[*runs, Run(1, 0, 1, 5, b"other")],
-                starts=[(0, 4)],
-                cursors=(("consumer", ((0, 2), (1, 1))),),
-                writers=[WriterRow(WRITER, 2, outcomes)],
-                producers=[ProducerRow("p", ((1, 0, 0), (2, 1, 0)), 1)],
-            )
-        )
-    return look_log(backend)
+def fill_log(path: Path, keys: StorageKeys | None = None) -> tuple[object, LoadedBallot | None]:
+    kind = LogReplicaKind(keys)
+    with closing(kind.make(path, name="log")) as log:
+        log.load()
+        for step, _ in kind.commits(LOG_STEPS):
+            log.commit(step)
+    with closing(BallotFile(PrivateMedium(f"{path}{BALLOT}"), keys)) as ballot:
+        ballot.create(MEMBER, GROUP)
+    return look_log(path, keys)
 
 
-def look_log(backend: SQLiteLogBackend) -> tuple[LoadedLog, list[Run]]:
-    """Give all but epochs, which grow with each look."""
-    with closing(backend):
-        loaded = backend.load_keeper(1, None)
-        return loaded, [run for number in (0, 1) for run in backend.read(number, 4, 10**6)]
-
-
-def is_same_log(one: tuple[LoadedLog, list[Run]], other: tuple[LoadedLog, list[Run]]) -> bool:
-    (before, runs), (after, others) = one, other
-    names = ("log_id", "role", "partitions", "cursors", "writers", "producers")
-    same = [getattr(before, name) == getattr(after, name) for name in names]
-    return all(same) and runs == others and before.epochs == after.epochs[: len(before.epochs)]
+def look_log(path: Path, keys: StorageKeys | None = None) -> tuple[object, LoadedBallot | None]:
+    kind = LogReplicaKind(keys)
+    with closing(kind.make(path, name="log")) as log:
+        found = kind.load(log)
+    with closing(BallotFile(PrivateMedium(f"{path}{BALLOT}"), keys)) as ballot:
+        return found, ballot.load()
 
 
 def test_a_store_is_under_its_new_key_alone(path, keys, both):
@@ -126,9 +112,9 @@ def test_a_store_is_under_its_new_key_alone(path, keys, both):
 
 
 def test_a_log_is_under_its_new_key_alone(path, keys, both):
-    before = fill_log(sealed_log(path, keys, name="log"))
-    assert len(list(rekey(str(path), both, 10))) > COUNT / 10
-    assert is_same_log(before, look_log(sealed_log(path, NEW, name="log")))
+    before = fill_log(path, keys)
+    assert len(list(rekey(str(path), both, 10))) > 10
+    assert look_log(path, NEW) == before
 
 
 def test_what_is_under_the_right_key_is_left_as_it_is(path, keys):
@@ -150,9 +136,10 @@ def test_a_plain_store_is_encrypted_and_its_owner_s_alone(path):
 
 
 def test_a_plain_log_is_encrypted(path):
-    before = fill_log(SQLiteLogBackend(path))
+    before = fill_log(path)
     list(rekey(str(path), NEW, 10))
-    assert is_same_log(before, look_log(sealed_log(path, NEW, name="log")))
+    assert look_log(path, NEW) == before
+    assert sorted(path.parent.iterdir()) == [path, path.with_name(path.name + BALLOT)]
 
 
 def interrupt(path: Path, keys: StorageKeys, commits: int) -> None:
@@ -189,10 +176,11 @@ def test_a_kill_in_the_middle_loses_nothing_and_it_goes_on_from_there(path, keys
 
 @pytest.mark.parametrize("commits", [1, 25])
 def test_a_kill_in_the_middle_of_a_log_loses_nothing_either(path, keys, both, commits):
-    before = fill_log(sealed_log(path, keys))
+    before = fill_log(path, keys)
     interrupt(path, both, commits)
+    assert look_log(path, both) == before
     list(rekey(str(path), both, 10))
-    assert is_same_log(before, look_log(sealed_log(path, NEW)))
+    assert look_log(path, NEW) == before
 
 
 @pytest.mark.parametrize("commits", [1, 15])
@@ -225,11 +213,11 @@ def test_a_plain_ballot_beside_a_sealed_file_is_not_believed(path, keys, both):
         list(rekey(str(path), both))
 
 
-@pytest.mark.parametrize("name", ["store.db", "store-encrypted.db"])
-def test_a_store_of_an_earlier_release_is_to_be_opened_first(path, keys, name):
+@pytest.mark.parametrize("name", ["store.db", "store-encrypted.db", "log.db", "log-encrypted.db"])
+def test_a_file_of_an_earlier_release_is_to_be_opened_first(path, keys, name):
     content = (FIXTURES / name).read_bytes()
     path.write_bytes(content)
-    with pytest.raises(BackendFailure, match="have its master open it once"):
+    with pytest.raises(BackendFailure, match="have its owner open it once"):
         list(rekey(str(path), keys))
     assert path.read_bytes() == content
 

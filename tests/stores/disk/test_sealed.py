@@ -6,18 +6,26 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stores.actions import WriterId
-from stores.disk.log import SQLiteLogBackend
+from stores.disk.lazy_rows import Books, Checkpoint
+from stores.disk.log_replica import SQLiteLogReplica
 from stores.disk.replica import LoadedReplica
-from stores.log.changes import LogChanges
+from stores.group.clock import Times
+from stores.group.effects import Persist
+from stores.group.entries import ActionEntry
+from stores.group.positions import Position
+from stores.log.bodies import Begun, Performed
+from stores.log.machine import LogMachine
 from stores.log.runs import Run
-from stores.outcomes import WriterRow
+from stores.outcomes import Applied, Outcome, WriterRow
 from stores.persistence import Changes, Rows
 from stores.sealing import StorageKey, StorageKeys
-from tests.stores.disk.files import StoreFile, sealed_log, sealed_store
+from stores.table.bodies import Registered
+from tests.stores.disk.files import FOUNDING, GROUP, MEMBER, StoreFile, sealed_log, sealed_store
 from wire.errors import BackendFailure
 from wire.identifiers import EndpointId, EntityId
 
@@ -76,11 +84,33 @@ def test_no_key_no_value_and_no_writer_is_in_the_file_or_its_log(path, keys):
             assert hidden not in seen
 
 
+BEGUN = ActionEntry(1, Begun(1, Registered(WRITER, 0, None)))
+
+
+def appended(term: int, first: int, body: bytes, **fields: Any) -> ActionEntry:
+    """Give the entry of an append of two, from an offset on."""
+    outcome = Outcome(first + 1, first + 2, Applied(first))
+    run = Run(0, first, 2, 50 + first, body)
+    return ActionEntry(term, Performed(WRITER, first, (outcome,), (run,), first, **fields))
+
+
+def write(backend: SQLiteLogReplica, keep: int, *entries: ActionEntry) -> None:
+    """Put entries behind those that stay, and have the file be of the state with all of them."""
+    backend.persist(Persist(1, None, keep, entries))
+    machine, before = LogMachine(), (BEGUN, appended(1, 0, b"first"))[:keep]
+    for index, entry in enumerate((*before, *entries), 1):
+        machine.apply(Position(entry.term, index), entry.body)
+    if keep or len(entries) == 2:
+        at = machine.position
+        point = Checkpoint(at, Times(9, 9), at, (MEMBER,))
+        backend.checkpoint(Books(point, machine.beside_runs(), (0,)))
+
+
 def test_no_entry_and_no_name_of_a_log_is_in_its_file(path, keys):
     with closing(sealed_log(path, keys, name="cities")) as backend:
-        backend.load_keeper(1, 1)
-        cursors = ((CONSUMER, ((0, 0),)),)
-        backend.commit(LogChanges(runs=[Run(0, 0, 1, 5, VALUE)], cursors=cursors))
+        backend.load(FOUNDING)
+        backend.join(GROUP)
+        write(backend, 0, BEGUN, appended(1, 0, VALUE, moved=((CONSUMER, ((0, 0),)),)))
         seen = copies(path)
     for hidden in (VALUE, CONSUMER.encode(), b"cities", keys.current.key):
         assert hidden not in seen
@@ -97,17 +127,17 @@ def test_equal_values_are_not_equal_in_the_file(path, keys):
 # -- keys that do not fit ------------------------------------------------------------------------
 
 
-def refusal(backend: StoreFile | SQLiteLogBackend) -> str:
+def refusal(backend: StoreFile | SQLiteLogReplica) -> str:
     is_store = isinstance(backend, StoreFile)
     with closing(backend), pytest.raises(BackendFailure) as caught:
-        backend.open() if is_store else backend.load_keeper(1, None)
+        backend.open() if is_store else backend.load(FOUNDING)
     return str(caught.value)
 
 
 def new_log(path: Path, keys: StorageKeys | None) -> None:
-    backend = SQLiteLogBackend(path) if keys is None else sealed_log(path, keys, name="log")
+    backend = SQLiteLogReplica(path) if keys is None else sealed_log(path, keys, name="log")
     with closing(backend):
-        backend.load_keeper(1, 1)
+        backend.load(FOUNDING)
 
 
 def test_an_encrypted_file_without_its_key_is_refused_and_unharmed(path, tmp_path, keys):
@@ -115,7 +145,7 @@ def test_an_encrypted_file_without_its_key_is_refused_and_unharmed(path, tmp_pat
     log = tmp_path / "log.db"
     new_log(log, keys)
     before = copies(path)
-    for text in (refusal(StoreFile(path)), refusal(SQLiteLogBackend(log))):
+    for text in (refusal(StoreFile(path)), refusal(SQLiteLogReplica(log))):
         assert "is encrypted, and there is no key: give the option key_file=FILE" in text
     wrong = StorageKeys((OTHER,))
     for text in (refusal(sealed_store(path, wrong)), refusal(sealed_log(log, wrong))):
@@ -231,16 +261,16 @@ def test_a_row_of_another_file_is_noticed_though_its_session_comes_with_it(path,
 
 @pytest.fixture
 def log(tmp_path: Path, keys: StorageKeys) -> Path:
-    """Keep a log of two runs, the second of which was something else before it was cleared."""
+    """Keep a log of two runs, the second of which was something else before it was cut off."""
     path = tmp_path / "log.db"
     with closing(sealed_log(path, keys, name="log")) as backend:
-        backend.load_keeper(1, 1)
-        backend.commit(LogChanges(runs=[Run(0, 0, 2, 5, b"first"), Run(0, 2, 2, 6, b"then")]))
+        backend.load(FOUNDING)
+        backend.join(GROUP)
+        write(backend, 0, BEGUN, appended(1, 0, b"first"), appended(1, 2, b"then"))
     shutil.copy(path, tmp_path / "before.db")
     with closing(sealed_log(path, keys, name="log")) as backend:
-        backend.load_keeper(1, 1)
-        runs = [Run(0, 0, 2, 5, b"later"), Run(0, 2, 2, 6, b"last")]
-        backend.commit(LogChanges(cleared=[(0, 0)], runs=runs))
+        backend.load(FOUNDING)
+        write(backend, 2, appended(2, 2, b"last"))
     return path
 
 
@@ -275,10 +305,12 @@ def test_a_log_with_a_hole_is_refused(log, keys, statement):
 def test_entries_that_were_altered_are_never_read(log, keys, statements):
     edit(log, *(text.format(before=log.with_name("before.db")) for text in statements))
     with closing(sealed_log(log, keys, name="log")) as backend:
-        backend.load_keeper(1, None)
-        assert [run.body for run in backend.read(0, 0, 1)] == [b"later"]
+        machine = LogMachine()
+        machine.install(backend.load(FOUNDING).parts)
+        places = [run.place for run in machine.gather([(0, 0)], 1_000)]
+        assert [run.body for run in backend.read(places)] == [b"first"]
         with pytest.raises(BackendFailure, match="damaged"):
-            backend.read(0, 2, 1_000)
+            backend.read(places[1:])
 
 
 def test_a_session_that_is_spent_is_followed_by_another_one(path, keys, monkeypatch):

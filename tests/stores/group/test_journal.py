@@ -101,12 +101,12 @@ def test_one_write_is_under_way_and_all_that_comes_meanwhile_is_the_next():
     journal.append(entries[1])
     journal.append(entries[2])
     assert journal.next_write() is None
-    assert (journal.is_writing, journal.durable) == (True, 0)
+    assert (journal.writing, journal.durable) == (1, 0)
     journal.persisted(1)
     assert journal.durable == 1
     assert write(journal) == Persist(2, None, 1, (entries[1], entries[2]))
     journal.persisted(2)
-    assert (journal.is_writing, journal.durable) == (False, 3)
+    assert (journal.writing, journal.durable) == (None, 3)
     assert journal.next_write() is None
 
 

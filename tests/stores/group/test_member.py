@@ -622,6 +622,15 @@ def test_a_leader_whose_disk_is_stuck_hands_over(stage):
     assert stage.leader() in ("b", "c")
 
 
+def test_a_leader_that_writes_all_the_time_keeps_the_lead(stage):
+    for _ in range(60):
+        stage.write("a")
+        stage.tick("abc", links=["abc"], sync="bc")
+        stage.sync("a")
+        stage.pass_on("abc", sync="abc")
+    assert stage.leader() == "a"
+
+
 def test_a_leader_hands_over_to_a_voter_that_is_there_before_a_longer_journal(stage):
     stage.write("a")
     stage.pass_on("ac", sync="ac")
@@ -966,7 +975,7 @@ def test_a_learner_that_says_farewell_is_forgotten_at_once(followed):
     assert known(stage) == ["a", "b"]
     stage.do("a", "farewell", stage.ids["b"])
     assert known(stage) == ["a"]
-    assert stage.members["a"].leading.wanted_index == stage.members["a"].journal.end.index
+    assert stage.members["a"].leading.feeding.wanted_index == stage.members["a"].journal.end.index
 
 
 def test_a_voter_that_says_farewell_keeps_its_place(stage):
@@ -1008,12 +1017,12 @@ def test_a_member_that_dies_during_its_snapshot_does_not_keep_it(voters):
     stage.members["a"].compact(stage.members["a"].state.commit)
     term = stage.members["a"].ballot.term
     stage.do("a", "receive", stage.ids["b"], Join(term, 1 << 40, (START,)))
-    assert leading_._feeding._sendings()
+    assert leading_.feeding.sendings()
     stage.crash("b")
     stage.tick("ac", times=80, links=["ac"], sync="ac")
-    assert leading_._feeding._sendings(), "it may only be slow"
+    assert leading_.feeding.sendings(), "it may only be slow"
     stage.tick("ac", times=22, links=["ac"], sync="ac")
-    assert not leading_._feeding._sendings()
+    assert not leading_.feeding.sendings()
 
 
 def test_a_follower_that_joins_learns_at_once_what_of_its_journal_is_committed():

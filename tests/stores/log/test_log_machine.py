@@ -503,6 +503,28 @@ def test_a_quota_holds_at_whichever_member_leads(lab, handle):
     lab.check()
 
 
+def test_a_batch_beyond_the_bytes_is_refused_as_a_whole_and_a_smaller_one_is_not(lab, handle):
+    lab.judge(ChangeQuota(Quota(max_bytes=3_000)))
+    handle.append_batch([bytes(1_000)] * 3)
+    assert refused(handle.result, ErrorCode.QUOTA_EXCEEDED)
+    handle.append_batch([bytes(1_000)] * 2)
+    assert handle.result == Applied(0)
+    lab.judge(ChangeQuota(Quota(max_bytes=30_000)))
+    handle.append_batch([bytes(1_000)] * 3)
+    assert handle.result == Applied(2)
+
+
+def test_a_named_producer_that_was_refused_may_repeat_it(lab, handle):
+    lab.judge(ChangeQuota(Quota(max_entries=1)))
+    handle.append("first")
+    handle.append("once", 0, "producer", 7)
+    assert refused(handle.result, ErrorCode.QUOTA_EXCEEDED)
+    handle.trim(1)
+    lab.commit()
+    handle.append("once", 0, "producer", 7)
+    assert handle.result == Applied(1)
+
+
 def test_bytes_that_are_staged_count_for_the_quota(lab, handle):
     lab.judge(ChangeQuota(Quota(max_bytes=3_000)))
     for _ in range(2):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from random import Random
-
 from stores.log.limits import RUN_COUNT_MAX, RUN_SIZE_MAX
-from stores.log.runs import ENTRY_SIZE, Flat, Run, RunList, within
+from stores.log.runs import ENTRY_SIZE, Flat, Run, partition_of, within
 from stores.log.staging import LogStage
+from wire.encoding import encode
 
 
 def appended(*batches: Flat) -> list[int]:
@@ -53,30 +52,6 @@ def test_one_run_fits_however_large_it_is_unless_there_are_others_before() -> No
     assert within(runs, 5, has_more=True) == []
 
 
-def test_runs_at_hand_are_those_that_neither_end_lost() -> None:
-    chance, runs, expected = Random(1), RunList(), list[Run]()
-    for number in range(4_000):
-        end = expected[-1].end if expected else 10 * number
-        match chance.randrange(6):
-            case 0 if expected:
-                runs.drop_first()
-                del expected[0]
-            case 1 if expected and number % 7 == 0:
-                end = chance.choice(expected).end
-                runs.cut(end)
-                expected = [run for run in expected if run.end <= end]
-            case 2 if expected and number % 9 == 0:
-                start = chance.choice(expected).first_offset
-                runs.trim(start)
-                expected = [run for run in expected if run.end > start]
-            case _:
-                run = Run(0, end, chance.randrange(1, 4), number, b"x" * chance.randrange(5))
-                runs.append(run)
-                expected.append(run)
-        first = expected[0].first_offset if expected else None
-        size = sum(len(run.body) for run in expected)
-        assert (len(runs), runs.first_offset, runs.size) == (len(expected), first, size)
-        if expected:
-            at = chance.randrange(expected[0].first_offset, expected[-1].end + 2)
-            assert runs.read(at, 10**6) == [run for run in expected if run.end > at]
-            assert runs.read(expected[0].first_offset - 1, 10**6) == []
+def test_the_partition_of_a_key_never_changes() -> None:
+    keys = ["a", "b", 1, True, 1.0, ("k", 1)]
+    assert [partition_of(encode(key), 7) for key in keys] == [5, 3, 5, 6, 6, 3]

@@ -245,7 +245,7 @@ class Node:
             self.files.close()
         self.files = None
         self.core = self.world.clone_core(old.entity)
-        self.core.inherit(old)
+        self.core.inherit(old.outbox)
         self.core.observe(is_observed=old.machine.observer is not None)
         self.run(self.core.start())
 

@@ -13,7 +13,7 @@ from stores.questions import (
     ReadAnswerCommand,
     ReadRefusedCommand,
 )
-from stores.replica.outside import GroupProxy
+from stores.replica.tables.outside import TableProxy
 from tests.stores.replica.test_core import CODEC, Mesh
 from wire.decoding import decode
 from wire.encoding import encode
@@ -30,7 +30,7 @@ class Asker:
         self.mesh = mesh
         self.name = name
         entity = EntityId(mesh.where[name], 0)
-        self.core = GroupProxy(entity, CODEC, incarnation, buffer_ticks)
+        self.core = TableProxy(entity, CODEC, incarnation, buffer_ticks)
         self.outcomes: dict[int, Applied | Refused] = {}
         self.answers: dict[int, ReadAnswerCommand | ReadRefusedCommand] = {}
         self.idle: set[int] = set()

@@ -2,93 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from random import Random
 
 import pytest
 
-from endpoint.replicas.group_logs.files import LogReplicaFiles
 from peermesh.testing.simulation.disk import Disk
-from peermesh.testing.simulation.log_replica_file import DiskLogReplica
-from peermesh.testing.simulation.medium import DiskMedium
-from stores.disk.ballot import SUFFIX
-from stores.effects import ToProxy
-from stores.group.effects import WriteMark
-from stores.group.positions import MemberId
 from stores.log.bodies import ChangeRetention
 from stores.log.limits import BLOCK_COUNT_MAX
-from stores.log.machine import LogMachine
 from stores.log.partitions import Retention
-from stores.replica.beginning import Beginning, World
 from stores.replica.logs import books
 from stores.replica.logs.books import CHECKPOINT_TICKS, BookKeeper
-from stores.replica.logs.core import LogCore
-from stores.replica.roster import Roster
+from tests.stores.replica.log_file_mesh import FileMesh
 from tests.stores.replica.log_mesh import LogMesh
-from wire.identifiers import EntityId
-
-
-class FileMesh(LogMesh):
-    """A group whose members have files, each of which may lose its member at any moment."""
-
-    partitions = 1
-
-    def __init__(self, folder: Path, disk: Disk | None, names: str = "a") -> None:
-        folder.mkdir(exist_ok=True)
-        self.folder = folder
-        self.disk = disk
-        self.files: dict[str, LogReplicaFiles] = {}
-        super().__init__(names, dict.fromkeys(names, names))
-
-    def _make(
-        self, entity: EntityId, roster: Roster, beginning: Beginning, world: World
-    ) -> LogCore:
-        name = roster.own.name
-        path = self.folder / f"{name}.db"
-        opener = None if self.disk is None else self._open
-        files = self.files[name] = LogReplicaFiles("l", {"path": path}, opener)
-        opened = files.load(MemberId(name, 1))
-        machine = LogMachine("log l", self.partitions)
-        if opened.parts:
-            machine.install(opened.parts)
-        core = LogCore(entity, roster, machine, self.codec, opened.beginning, world)
-        core.carrier.keeper = BookKeeper(machine, opened.beginning.stored.applied)
-        return core
-
-    def _open(self, path: str, options: dict) -> tuple[DiskLogReplica, DiskMedium]:
-        assert self.disk is not None
-        rows = DiskLogReplica(self.disk, self, path, options)
-        return rows, DiskMedium(self.disk, path + SUFFIX)
-
-    def take(self, name: str, effects: list) -> None:
-        for effect in effects:
-            if isinstance(effect, WriteMark):
-                self.files[name].write_mark(effect)
-        super().take(name, [each for each in effects if not isinstance(each, WriteMark | ToProxy)])
-
-    def write(self, name: str) -> None:
-        """Have a disk do what it was asked."""
-        while self.writes[name]:
-            done = self.writes[name].pop(0)
-            self.files[name].write(done)
-            self.take(name, self.cores[name].persisted(done.token))
-
-    def crash(self, name: str) -> LogCore:
-        """Lose a member, and give the one that its files make."""
-        self.files[name].close()
-        self.writes[name].clear()
-        self.told[name].clear()
-        core = self.cores[name] = self.core(0, name, "".join(self.cores), durable=True)
-        return core
-
-    def start_again(self, name: str) -> None:
-        self.take(name, self.cores[name].start())
-        self.work()
-        self.ticks_until(lambda: self.cores[name].is_leader)
-
-    def close(self) -> None:
-        for files in self.files.values():
-            files.close()
 
 
 @pytest.fixture(params=["sqlite", "simulated"])
@@ -147,6 +72,23 @@ def test_what_retention_let_go_is_not_in_the_file_for_long(mesh):
     again = mesh.crash("a")
     assert again.machine.partitions[0].span == span
     assert again.machine.read(0, span.start, 1)[0].first_offset > 0
+
+
+def test_offsets_go_on_after_everything_was_trimmed_and_the_member_restarted(mesh):
+    mesh.lead()
+    core = mesh.cores["a"]
+    for value in range(5):
+        mesh.offset("a", mesh.append("a", value))
+    core.requests.trim(0, 5)
+    mesh.flush("a")
+    mesh.ticks_until(lambda: core.machine.partitions[0].start == 5)
+    for _ in range(2 * CHECKPOINT_TICKS):
+        mesh.tick()
+        mesh.work()
+    mesh.crash("a")
+    mesh.start_again("a")
+    assert mesh.offset("a", mesh.append("a", "later")) == 5
+    assert mesh.entries("a") == {5: "later"}
 
 
 def test_a_checkpoint_waits_until_all_that_it_has_is_durable(monkeypatch):

@@ -358,12 +358,17 @@ def test_a_position_of_a_history_that_was_dropped_is_known_as_such():
     assert machine.standing(dropped) is Standing.FOREIGN
 
 
-def test_outside_of_the_group_nothing_is_asked_and_the_leader_says_that_it_leads(mesh):
+def test_outside_of_the_group_no_rule_is_changed_and_the_leader_says_that_it_leads(mesh):
     leader = mesh.lead()
     where = EndpointId(b"p" * 16)
-    for word in (Seek(1), Ask(2, ChangeRetention(Retention(count=1)))):
+
+    def hear(word: Seek | Ask) -> None:
         for payload in mesh.codec.encode(OUTSIDE, mesh.cores[leader].group, word):
             mesh.take(leader, mesh.cores[leader].receive(where, payload, mesh.now_ns))
+
+    hear(Seek(1))
+    with pytest.raises(DecodeError, match="only members do"):
+        hear(Ask(2, ChangeRetention(Retention(count=1))))
     mesh.work()
     said = [each.payload for each in mesh.told[leader] if isinstance(each, ToProxy)]
     assert [type(mesh.codec.decode(payload).content) for payload in said] == [Leads]

@@ -12,7 +12,8 @@ from stores.group.words import OUTSIDE, Answered, Ask, Barred, Leads
 from stores.outcomes import Applied, Refused
 from stores.questions import LookUpCommand, ReadAnswerCommand, ReadRefusedCommand, ScanCommand
 from stores.quota import Quota
-from stores.replica import outsiders as outsiders_module, proxies as proxies_module
+from stores.replica import outsiders as outsiders_module
+from stores.replica.tables.proxies import BUSY
 from stores.table.bodies import ChangeQuota, Compare, Found, Read, Register, Stamp, Write
 from stores.work import JOBS_MAX
 from tests.stores.replica.proxies import INCARNATION, Asker, ProxyMesh
@@ -507,7 +508,7 @@ def test_questions_that_wait_for_a_majority_have_a_limit_for_each_endpoint(
         for content in (CODEC.decode(payload).content for _, to, payload in mesh.mail if to == "p")
         if isinstance(content, Answered)
     ]
-    assert [each.answer.text for each in refused] == [proxies_module.BUSY] * 5
+    assert [each.answer.text for each in refused] == [BUSY] * 5
     assert len(core.proxies._linear[mesh.where["p"]]) == JOBS_MAX
     mesh.take(leader, core.peer_unreachable(mesh.where["p"]))
     assert not core.proxies._linear
@@ -522,7 +523,7 @@ def test_pages_that_wait_have_a_limit_for_each_endpoint(mesh: ProxyMesh) -> None
         (payload,) = CODEC.encode(OUTSIDE, core.group, Ask(ticket, Read(Stamp(0, 0), False, page)))
         mesh.take(leader, core.receive(mesh.where["p"], payload, mesh.now_ns))
     answers = [CODEC.decode(payload).content for _, to, payload in mesh.mail if to == "p"]
-    assert [each.answer.text for each in answers] == [proxies_module.BUSY] * 5
+    assert [each.answer.text for each in answers] == [BUSY] * 5
     assert core.has_work
     mesh.take(leader, core.peer_unreachable(mesh.where["p"]))
     assert not core.has_work

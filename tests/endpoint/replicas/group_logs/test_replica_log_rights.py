@@ -26,7 +26,7 @@ ROLES = {
         "reader": {"read": ["l"]},
         "writer": {"read": ["l"], "write": ["l"]},
         "nobody": {},
-        "demoted": {**RELAYING, "read": ["l"], "write": ["l"]},
+        "demoted": {**RELAYING, "read": ["l"]},
     },
 }
 

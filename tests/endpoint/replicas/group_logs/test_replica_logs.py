@@ -243,6 +243,8 @@ async def test_a_log_has_a_keeper_or_a_group(logs, tmp_path) -> None:
         with pytest.raises(MasterExists, match="kept by a replica group"):
             await endpoint.attach_log("l")
         with pytest.raises(NoSuchMaster, match="kept by a replica group"):
+            await endpoint.attach_log_clone("l")
+        with pytest.raises(StoreError, match="in use at this endpoint"):
             await endpoint.attach_log_proxy("l")
         async with endpoint.attach_log("kept") as kept:
             assert kept.is_keeper()

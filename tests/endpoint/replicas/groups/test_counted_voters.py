@@ -24,6 +24,7 @@ class Mesh:
         self.hosts = {name: simulation.host(name) for name in names}
         self.stores: dict[str, ReplicaStore] = {}
         self.conflicts: list[str] = []
+        self.kind = "attach_replica"
 
     def start(self, name: str, **options: object) -> None:
         self.hosts[name].start(self._live, name, options)
@@ -35,7 +36,7 @@ class Mesh:
                 if other < name:
                     nursery.start_soon(endpoint.peer, host.address, PORT)
             with endpoint.subscribe_status() as status:
-                self.stores[name] = await endpoint.attach_replica("s", **options)
+                self.stores[name] = await getattr(endpoint, self.kind)("s", **options)
                 async for event in status:
                     if event.status is StatusCode.STORE_CONFLICT:
                         self.conflicts.append(name)
@@ -105,6 +106,23 @@ def test_a_founder_that_comes_back_without_its_memory_joins_what_is_there() -> N
         assert await mesh.stores["a"].read("linear").get("k") == 1
         assert await mesh.voters("a") == {"a", "b", "c"}
         assert not mesh.conflicts
+
+    result_of(main)
+
+
+def test_a_log_may_have_a_number_of_voters_too() -> None:
+    async def main(simulation: Simulation) -> None:
+        mesh = Mesh(simulation, "abc")
+        mesh.kind = "attach_log_replica"
+        mesh.start("a", voters=3, found=True)
+        for name in "bc":
+            mesh.start(name, voters=3)
+        await elapse(2 * SETTLED)
+        assert await mesh.voters("a") == {"a", "b", "c"}
+        await (await mesh.stores["b"].append("entry")).applied()
+        await mesh.hosts["a"].kill()
+        await elapse(3)
+        await (await mesh.stores["c"].append("next")).applied()
 
     result_of(main)
 

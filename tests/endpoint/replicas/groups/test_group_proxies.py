@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from endpoint import Endpoint
-from endpoint.replicas.groups.outside import GroupProxyPart
+from endpoint.replicas.stores.proxy_part import StoreProxyPart
 from endpoint.replicas.stores.store_proxy import StoreProxy
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
@@ -53,7 +53,7 @@ async def test_attach_proxy_gives_the_proxy_of_a_group(groups) -> None:
     async with groups.open() as group:
         proxy = await outside(group, "d")
         assert isinstance(proxy, StoreProxy)
-        assert isinstance(proxy.part, GroupProxyPart)
+        assert isinstance(proxy.part, StoreProxyPart)
         assert await (await proxy.put("a", {"b": 1})).applied() == 1
         assert await proxy.get("a") == {"b": 1}
         assert await proxy.get_index_from_value("a", "b") == 1
@@ -202,7 +202,7 @@ async def _kill_leaders(voters: Voters, proxy: StoreProxy) -> None:
 
 async def _leader(voters: Voters, proxy: StoreProxy) -> str:
     """Name the voter that the proxy follows."""
-    assert isinstance(proxy.part, GroupProxyPart)
+    assert isinstance(proxy.part, StoreProxyPart)
     core = proxy.part.core
     while not core.statistics().is_in_touch:
         await trio.lowlevel.checkpoint()

@@ -13,7 +13,8 @@ from endpoint import Endpoint, StatusCode
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.logs.log import Log
 from peermesh.testing.time_limits import limit
-from wire.errors import InvalidData, MasterExists, PromotionRefused
+from stores.log.runs import Position
+from wire.errors import InvalidData, MasterExists, PromotionRefused, ReplicaRegressed
 
 
 class Line:
@@ -35,7 +36,7 @@ class Line:
 
     async def is_lost(self, log: Log) -> None:
         """Wait until a follower has noticed."""
-        await self._until(lambda: log.part.core.contact.is_lost)
+        await self._until(lambda: not log.runner.is_in_touch)
 
 
 @asynccontextmanager
@@ -104,7 +105,7 @@ async def test_a_follower_does_not_take_over_from_a_keeper_that_lives(kit):
         heir = await line.right.attach_log_clone("log")
         await (await old.append(1)).applied()
         assert await heir.await_idle(timeout=limit())
-        with pytest.raises(PromotionRefused, match="its master is alive"):
+        with pytest.raises(PromotionRefused, match="its keeper is alive"):
             await heir.promote()
         with pytest.raises(InvalidData, match="no option 'keep'"):
             await heir.promote(keep=1)
@@ -120,23 +121,7 @@ async def test_a_follower_does_not_take_over_from_a_keeper_that_lives(kit):
             await proxy.promote(force=True)
 
 
-async def test_receipts_wait_for_followers(kit, place):
-    async with open_line(kit) as line:
-        keeper = await line.left.attach_log("log", replicas=1, **place("left"))
-        alone = await keeper.append("alone")
-        assert "receipts wait for 1 followers" in str(await keeper.await_idle(timeout=0.3))
-        assert not alone.is_resolved
-        follower = await line.right.attach_log_clone("log", **place("right"))
-        await alone.applied()
-        assert await values(follower) == ["alone"]
-        through = await follower.append("through the follower")
-        await through.applied()
-        assert await values(follower) == ["alone", "through the follower"]
-        with pytest.raises(ValueError, match="replicas=-1"):
-            await line.left.attach_log("other", replicas=-1)
-
-
-async def test_a_deposed_keeper_follows_on_when_it_is_started_again(kit, tmp_path):
+async def test_a_deposed_keeper_leaves_its_file_and_leads_with_it_no_more(kit, tmp_path):
     async with open_line(kit) as line:
         left, right = tmp_path / "left.db", tmp_path / "right.db"
         old = await line.left.attach_log("log", backend=Backend.SQLite, path=left)
@@ -151,16 +136,35 @@ async def test_a_deposed_keeper_follows_on_when_it_is_started_again(kit, tmp_pat
             await line.join()
             await kit.events_until(status, StatusCode.STORE_DEPOSED)
         assert await old.await_idle(timeout=limit())
+        assert await values(old) == ["kept"]
         await old.close()
-        await line.part()
         # As a script would that knows nothing of the promotion.
-        again = await line.left.attach_log("log", backend=Backend.SQLite, path=left)
-        assert not again.is_keeper()
-        assert await values(again) == ["kept"]
-        await line.join()
-        await (await again.append("more")).applied()
-        assert await again.await_idle(timeout=limit())
-        assert await values(again) == await values(heir) == ["kept", "more"]
+        with pytest.raises(MasterExists, match="has its keeper at"):
+            await line.left.attach_log("log", backend=Backend.SQLite, path=left)
+        await line.part()
+        with pytest.raises(ReplicaRegressed, match="another master took over"):
+            await line.left.attach_log("log", backend=Backend.SQLite, path=left)
+        # It is the only copy of what was lost: to look into it one says so.
+        aside = await line.left.attach_log("log", backend=Backend.SQLite, path=left, fresh=True)
+        assert await values(aside) == ["kept", "late"]
+
+
+async def test_a_promoted_followers_file_is_the_keepers_from_then_on(kit, tmp_path):
+    path = tmp_path / "heir.db"
+    async with open_line(kit) as line:
+        old = await line.left.attach_log("log", partitions=2)
+        heir = await line.right.attach_log_clone("log", Backend.SQLite, path=path)
+        await (await old.append("first", partition=1, producer="till", sequence=1)).applied()
+        assert await heir.await_idle(timeout=limit())
+        await old.close()
+        await line.is_lost(heir)
+        assert (await heir.promote()).ends == (0, 1)
+        await (await heir.append("second", partition=1)).applied()
+        await heir.close()
+        again = await line.right.attach_log("log", backend=Backend.SQLite, path=path)
+        assert await values(again, 1) == ["first", "second"]
+        repeated = await again.append("first", partition=1, producer="till", sequence=1)
+        assert (await repeated.applied(), repeated.is_repeated()) == (Position(1, 0), True)
 
 
 async def test_what_is_asked_while_a_follower_is_promoted_is_done_by_the_heir(kit, tmp_path):

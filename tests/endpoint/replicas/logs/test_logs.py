@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 
 import pytest
@@ -20,7 +20,6 @@ from stores.log.runs import Position, partition_of
 from wire.encoding import encode
 from wire.errors import (
     BackendFailure,
-    Fenced,
     InvalidData,
     KeeperUnreachable,
     MasterExists,
@@ -292,7 +291,7 @@ async def test_retention_runs_by_itself(kit):
         endpoint = await world.add()
         async with endpoint.attach_log("log", keep_count=3) as log:
             await (await log.append_batch(range(10))).applied()
-            await kit.until(lambda: log.part.core.partitions[0].start == 7)
+            await kit.until(lambda: log.part.core.machine.partitions[0].start == 7)
             assert await values(log, 0, 7) == [7, 8, 9]
 
 
@@ -383,23 +382,21 @@ async def test_the_file_of_a_copy_takes_over(kit, tmp_path):
             with pytest.raises(PromotionRefused, match="not level"):
                 await keeper.promote()
             assert (await keeper.promote(force=True)).ends == (0, 5)
-            asked = [each async for each in watch_fetches(kit, follower, keeper)]
-            assert asked == [], "its copy was right, and nothing is copied again"
+            with watched_snapshots(follower) as taken:
+                await (await keeper.append("after", partition=1)).applied()
+                assert await follower.await_idle(timeout=limit())
+            assert taken == [], "its copy was right, and nothing is copied again"
             assert await values(follower, 1) == [0, 1, 2, 3, 4, "after"]
 
 
-async def watch_fetches(kit, follower: Log, keeper: Log) -> AsyncIterator[int]:
-    """Append, and give the partitions that the follower lost until it is level."""
-    lost = follower.part.core.copy.clear
-    cleared: list[int] = []
-    follower.part.core.copy.clear = lambda partition, start: (
-        cleared.append(partition),
-        lost(partition, start),
-    )
-    await (await keeper.append("after", partition=1)).applied()
-    assert await follower.await_idle(timeout=limit())
-    for partition in cleared:
-        yield partition
+@contextmanager
+def watched_snapshots(follower: Log) -> Iterator[list[object]]:
+    """Give what the follower takes as a whole, in the place of what it had."""
+    machine = follower.part.core.machine
+    install, taken = machine.install, list[object]()
+    machine.install = lambda parts: (taken.append(parts), install(parts))
+    yield taken
+    machine.install = install
 
 
 async def test_large_batches_pass_everywhere(kit):
@@ -441,16 +438,107 @@ async def test_a_slow_consumer_holds_up_nobody(kit):
             assert rest == list(range(1, 20_001))
 
 
-async def test_a_keeper_that_meets_a_later_one_is_fenced_and_says_so(kit):
+async def test_two_keepers_that_meet_keep_what_each_has_and_tell(kit):
     async with kit.world() as world:
         left, right = await world.grow(2, [])
-        earlier, later = await left.attach_log("log"), await right.attach_log("log")
-        with left.subscribe_status() as status:
+        one, other = await left.attach_log("log"), await right.attach_log("log")
+        await (await one.append("one")).applied()
+        await (await other.append("other")).applied()
+        with left.subscribe_status() as status, right.subscribe_status() as elsewhere:
             await world.peer(left, right)
-            await kit.events_until(status, StatusCode.STORE_SECOND_MASTER)
-        with pytest.raises(Fenced, match="another keeper"):
-            await earlier.append("lost")
-        assert await (await later.append("kept")).applied()
-        await earlier.close()
+            await kit.events_until(status, StatusCode.STORE_CONFLICT)
+            await kit.events_until(elsewhere, StatusCode.STORE_CONFLICT)
+        assert await (await one.append("more")).applied() == Position(0, 1)
+        assert await values(one) == ["one", "more"]
+        assert await values(other) == ["other"]
+
+
+async def test_a_keeper_that_has_nothing_gives_way_to_one_that_has_something(kit):
+    async with kit.world() as world:
+        left, right = await world.grow(2, [])
+        empty, other = await left.attach_log("log"), await right.attach_log("log", partitions=2)
+        await (await other.append("kept", partition=1)).applied()
+        await world.peer(left, right)
+        await kit.until(lambda: empty.runner.error is not None)
+        with pytest.raises(MasterExists, match="has a master that lives"):
+            await empty.append("lost")
+        await empty.close()
         async with left.attach_log_proxy("log") as proxy:
-            assert [entry.value for entry in await proxy.read(0, 0)] == ["kept"]
+            assert await values(proxy, 1) == ["kept"]
+
+
+async def test_a_keeper_in_memory_that_starts_again_goes_on_with_what_followers_have(kit):
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        await world.known()
+        keeper = await left.attach_log("log", partitions=2)
+        follower = await right.attach_log_clone("log")
+        first = await keeper.append("first", partition=1, producer="till", sequence=1)
+        await first.applied()
+        assert await follower.await_idle(timeout=limit())
+        await keeper.close()
+        with pytest.raises(InvalidData, match="a log of 2 partitions, not 3"):
+            await left.attach_log("log", partitions=3)
+        async with left.attach_log("log") as again:
+            assert await again.partition_count() == 2
+            repeated = await again.append("first", partition=1, producer="till", sequence=1)
+            assert (await repeated.applied()).offset == 0
+            assert repeated.is_repeated()
+            assert (await (await follower.append("more", partition=1)).applied()).offset == 1
+            assert await values(again, 1) == await values(follower, 1) == ["first", "more"]
+
+
+async def test_a_keeper_that_begins_anew_has_followers_drop_what_they_have(kit):
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        await world.known()
+        keeper = await left.attach_log("log")
+        follower = await right.attach_log_clone("log")
+        await (await keeper.append("before")).applied()
+        assert await follower.await_idle(timeout=limit())
+        await keeper.close()
+        async with left.attach_log("log", fresh=True) as anew:
+            await (await anew.append("anew")).applied()
+            await kit.until(lambda: follower.runner.is_in_touch)
+            assert await follower.await_idle(timeout=limit())
+            assert await values(follower) == ["anew"]
+
+
+async def test_what_a_keepers_disk_cannot_give_is_told_to_readers_elsewhere(kit):
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        await world.known()
+        async with left.attach_log("log") as keeper, right.attach_log_proxy("log") as log:
+            await (await keeper.append("it")).applied()
+            fetch = keeper.part.source.fetch
+
+            async def fail(*arguments: object) -> None:
+                raise BackendFailure("partition 0, offset 0 is damaged")
+
+            keeper.part.source.fetch = fail
+            with pytest.raises(BackendFailure, match="offset 0 is damaged"):
+                await log.read(0, 0)
+            keeper.part.source.fetch = fetch
+            assert await values(log) == ["it"]
+
+
+async def test_no_copies_are_counted_and_the_way_to_have_them_is_named(kit):
+    async with kit.world() as world:
+        endpoint = await world.add()
+        with pytest.raises(InvalidData, match=r"attach_log_replica.*voters"):
+            await endpoint.attach_log("log", replicas=1)
+        async with endpoint.attach_log_clone("log") as follower:
+            with pytest.raises(InvalidData, match=r"attach_log_replica.*voters"):
+                await follower.promote(replicas=1)
+
+
+async def test_a_file_is_a_keepers_or_a_followers(kit, tmp_path):
+    path = tmp_path / "log.db"
+    async with kit.world() as world:
+        endpoint = await world.add()
+        async with endpoint.attach_log("log", backend=Backend.SQLite, path=path) as log:
+            await (await log.append("it")).applied()
+        with pytest.raises(BackendFailure, match="attach it with attach_log, or give"):
+            await endpoint.attach_log_clone("log", Backend.SQLite, path=path)
+        async with endpoint.attach_log("log", backend=Backend.SQLite, path=path) as log:
+            assert await values(log) == ["it"]

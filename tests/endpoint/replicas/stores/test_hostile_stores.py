@@ -4,36 +4,36 @@ from __future__ import annotations
 
 from peermesh.testing.hostile import HostilePeer
 from peermesh.testing.time_limits import limit
-from stores.actions import WriterId
 from stores.group.codec import GroupCodec
-from stores.group.messages import (
-    Message,
-)
+from stores.group.messages import Message, SnapshotPart
 from stores.group.positions import MemberId
-from stores.group.words import (
-    OUTSIDE,
-    Word,
-)
-from stores.log import messages as log_messages
-from stores.log.encoding import encode_message
-from stores.log.limits import FETCHES_MAX, OFFSET_END
-from stores.log.messages import Fetch, Fetched, Hello, Proclaim
+from stores.group.words import OUTSIDE, Answered, Ask, Word
+from stores.log.codec import LogCodec
+from stores.log.limits import OFFSET_END
+from stores.log.messages import Fetch, TimeQuery
 from stores.table.codec import TableCodec
 from tests.stores.replica.lies import FAR, answers, questions
 from wire.identifiers import EndpointId, EntityId
 from wire.messages import PackedType, Ping, Pong
-from wire.topics import group_topic, log_topics
+from wire.topics import group_topic, log_group_topic
 
 CODEC = GroupCodec(TableCodec())
 TOPIC = group_topic("some")
+LOG_CODEC = GroupCodec(LogCodec())
+LOG_TOPIC = log_group_topic("some")
 
 
-def letters(own: MemberId, groups: list[bytes | None], said: list[Message | Word]) -> list[bytes]:
+def letters(
+    own: MemberId,
+    groups: list[bytes | None],
+    said: list[Message | Word],
+    codec: GroupCodec = CODEC,
+) -> list[bytes]:
     return [
         payload
         for group in groups
         for content in said
-        for payload in CODEC.encode(own, group, content)
+        for payload in codec.encode(own, group, content)
     ]
 
 
@@ -77,26 +77,29 @@ async def test_a_log_is_asked_for_nonsense_and_without_end(kit) -> None:
     async with (
         kit.besieged() as siege,
         siege.hub.attach_log("some") as log,
+        siege.friend.attach_log_clone("some") as clone,
     ):
         await (await log.append("honest")).applied()
-        keeper = log_topics("some")[0]
+        assert await clone.await_idle(timeout=limit())
+        core, own = log.part.core, MemberId("x", FAR)
+        groups = [core.group, None, b"h" * 16]
         async with kit.raw(siege.hub, siege.port) as raw:
             me = EntityId(raw.local, 1)
-            writer = WriterId.of(me, 1)
-            words = [
-                Hello(FAR, 1, writer, FAR),
-                log_messages.Join(FAR, FAR, FAR, (OFFSET_END - 1,), FAR),
-                log_messages.Join(1, 1, 1, (0,) * 1_000, 0),
-                Fetch(1, ((1_000, OFFSET_END - 1),), FAR, FAR),
-                Fetched(1, (), (), ()),
-                log_messages.Admitted(FAR, 1, FAR, 1, FAR, (0,), (0,), (0,), (), True, ()),
-                Proclaim(1),
+            lies = [*questions(me, core.epoch, FAR), *answers(own, core.epoch - 1, FAR)]
+            said = [word for word in lies if not isinstance(word, (Ask, Answered, SnapshotPart))]
+            far = [Fetch(1, ((1_000, OFFSET_END - 1),), FAR, FAR), TimeQuery(2, 1_000, FAR)]
+            said += [Ask(number, each) for number, each in enumerate(far)]
+            payloads = [
+                *letters(own, groups, said, LOG_CODEC),
+                *letters(OUTSIDE, groups, said, LOG_CODEC),
             ]
-            waiting = [Fetch(number, ((0, 1),), 1, FAR) for number in range(2 * FETCHES_MAX)]
-            said = [encode_message(me, word) for word in (*words, *waiting)]
-            await say_all(raw, keeper, said, siege.hub.node_id())
-            assert len(log.part.core._readers._waiting) == FETCHES_MAX
+            asks = [Ask(number, Fetch(number, ((0, 9),), 1, FAR)) for number in range(10, 10_000)]
+            payloads += letters(OUTSIDE, [core.group], asks, LOG_CODEC)
+            await say_all(raw, LOG_TOPIC, payloads, siege.hub.node_id())
+            await say_all(raw, LOG_TOPIC, payloads, siege.friend.node_id())
             for number in range(5):
                 position = await (await log.append(number)).applied()
                 assert position.offset == number + 1
+            assert await clone.await_idle(timeout=limit())
+            assert [each.value for each in await clone.read(0, 0)] == ["honest", *range(5)]
         await siege.check()

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import select
+from contextlib import AsyncExitStack
 from functools import partial
 
 import pytest
 import trio
 
 from endpoint.pubsub.messages import MISSED_TOPIC, Missed
+from peermesh import Endpoint
 from peermesh.brokers.edge import (
+    EdgeBroker,
     EdgeClosed,
     EdgeError,
     Publisher,
     RegistryError,
     RemoteRegistry,
     Subscriber,
-    channel as channel_module,
     client,
+    incoming,
+    outgoing,
+    relay,
+    subscription,
 )
+from peermesh.brokers.edge.embedded import EmbeddedTree
 from peermesh.brokers.edge.subscriber import YIELD_COUNT
 from peermesh.brokers.edge.tree import parse_addresses, sender_path
 from peermesh.testing.faults import Reset
@@ -225,9 +232,9 @@ async def test_lost_connections_lose_double_and_reorder_nothing(kit):
 async def test_a_subscriber_that_does_not_read_is_dropped_is_told_and_holds_nobody_up(
     kit, monkeypatch
 ):
-    monkeypatch.setattr(channel_module, "WINDOW", 64)
-    monkeypatch.setattr(channel_module, "STALL_SECONDS", 0.5)
-    monkeypatch.setattr("peermesh.brokers.edge.outgoing.WINDOW", 64)
+    for module in (incoming, outgoing, relay, subscription):
+        monkeypatch.setattr(module, "WINDOW", 64)
+    monkeypatch.setattr(subscription, "STALL_SECONDS", 0.5)
     async with kit.world() as world, world.publisher() as publisher, world.subscriber() as reader:
         async with world.subscriber() as sleeper, trio.open_nursery() as nursery:
             await reader.subscribe("a")
@@ -239,15 +246,52 @@ async def test_a_subscriber_that_does_not_read_is_dropped_is_told_and_holds_nobo
 
             nursery.start_soon(publish)
             assert [data for _, data in await kit.take(reader, 1000)] == list(range(1000))
-            await kit.until(lambda: sleeper.available() and world.channel("a").subscribers == 2)
+            await kit.until(lambda: world.channel("a").subscribers == 1)
+            held = sleeper.available()  # It does not come back for more than it has room for.
+            assert 64 <= held <= 3 * 64
+            got = await kit.take(sleeper, held)
+            assert await sleeper.get(limit()) == (MISSED_TOPIC, Missed(1000 - held))
+            assert [data for _, data in got] == list(range(held))
             await publisher.send("a", "after")
-            got = []
-            while not got or got[-1][1] != "after":
-                got.append(await sleeper.get(limit()))
-            missed = [data.count for topic, data in got if topic == MISSED_TOPIC]
-            assert missed
-            assert isinstance(got[[topic for topic, _ in got].index(MISSED_TOPIC)][1], Missed)
-            assert sum(missed) + len(got) - len(missed) == 1001
+            assert await sleeper.get(limit()) == ("a", "after")
+
+
+async def test_a_broker_that_ends_takes_no_more_and_waits_for_what_it_took(kit, monkeypatch):
+    for module in (incoming, outgoing, relay, subscription):
+        monkeypatch.setattr(module, "WINDOW", 4)
+    async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
+        endpoint = await stack.enter_async_context(Endpoint())
+        tree = await stack.enter_async_context(EmbeddedTree(endpoint))
+        registry = tree.session()
+        broker = EdgeBroker(registry)
+        ends = trio.Event()
+
+        async def serve(task_status=trio.TASK_STATUS_IGNORED) -> None:
+            async with broker:
+                await broker.active()
+                task_status.started()
+                await ends.wait()
+
+        await nursery.start(serve)
+        default = parse_addresses(await registry.read("/topics"))
+        publisher = await stack.enter_async_context(Publisher(registry))
+        reader = await stack.enter_async_context(Subscriber(registry))
+        await reader.subscribe("a")
+        for number in range(12):
+            await publisher.send("a", number)
+        await kit.until(lambda: reader.available() == 8)  # Four of them wait for the reader.
+        ends.set()
+        await kit.until(lambda: broker._is_leaving)
+        async with await trio.open_tcp_stream(*default.sender) as late:
+            assert await late.receive_some() == b""
+        assert await registry.read("/topics") != "null"
+        assert [data for _, data in await kit.take(reader, 8)] == list(range(8))
+        await kit.until(lambda: publisher.statistics()[0].count == 8)
+        await kit.until(lambda: not broker.is_active)
+        while await registry.read("/topics") != "null":
+            pass
+        assert (publisher.statistics()[0].waiting, reader.available()) == (4, 0)
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_client_that_is_cut_off_leaves_the_registry(kit, free_port):

@@ -12,11 +12,11 @@ from collections import deque
 import pytest
 from hypothesis import given, strategies as st
 
-from peermesh.brokers.edge import channel as channel_module
-from peermesh.brokers.edge.channel import Acknowledge, Channel, Disconnect, Send
+from peermesh.brokers.edge import incoming as incoming_module, outgoing, relay, subscription
 from peermesh.brokers.edge.incoming import Incoming
-from peermesh.brokers.edge.messages import Attached, read, read_data
+from peermesh.brokers.edge.messages import Attached, Void, read, read_data
 from peermesh.brokers.edge.outgoing import Outgoing
+from peermesh.brokers.edge.relay import Acknowledge, Disconnect, Relay, Send
 from wire.errors import RemoteProtocolError
 from wire.framing import (
     VERSION_MAX,
@@ -56,7 +56,7 @@ class Network:
     """The cores, and the connections between them."""
 
     def __init__(self) -> None:
-        self.channel = Channel("T", "one")
+        self.channel = Relay("T", "one")
         self.outgoing = {name: Outgoing("T", name) for name in PUBLISHERS}
         self.incoming = {name: Incoming("T") for name in SUBSCRIBERS}
         self.received: dict[bytes, list] = {name: [] for name in SUBSCRIBERS}
@@ -88,7 +88,9 @@ class Network:
         if name in self.outgoing:
             self.outgoing[name].switch(pipe.number)
         else:
-            self.apply(self.channel.attach(pipe.number, name))
+            self.apply(
+                self.channel.attach(pipe.number, name, is_known=self.incoming[name].is_known)
+            )
 
     def cut(self, name: bytes) -> None:
         """The current connection is lost, with all that is in it; then there is another."""
@@ -127,8 +129,10 @@ class Network:
             if isinstance(frame, NodeFrame):
                 publisher = read_data(frame)[1]
                 count = frame.count
-                skip = incoming.receive(pipe.number, publisher, frame.first, count)
+                skip, missed = incoming.receive(pipe.number, publisher, frame.first, count)
+                assert missed == 0
                 new = [(publisher, payload) for payload in frame.payloads()[skip:]]
+                incoming.keep(len(new), 4 * len(new))
                 self.received[name] += new
             else:
                 message = read(frame)
@@ -138,10 +142,14 @@ class Network:
     def read(self, name: bytes) -> None:
         incoming = self.incoming[name]
         while incoming.waiting:
-            incoming.take()
-            taken = incoming.report()
-            if taken is not None:
-                self.apply(self.channel.take(name, taken.incarnation, taken.position))
+            incoming.take(4)
+            self.tell(name)
+        self.tell(name)
+
+    def tell(self, name: bytes) -> None:
+        taken = self.incoming[name].report()
+        if taken is not None:
+            self.apply(self.channel.take(name, taken.incarnation, taken.position))
 
     def settle(self) -> None:
         """Let everything arrive."""
@@ -150,6 +158,7 @@ class Network:
                 self.pull(name)
             busy = [pipe for pipe in self.pipes.values() if pipe.up or pipe.down]
             if not busy and not any(each.waiting for each in self.incoming.values()):
+                assert not any(each.waiting for each in self.outgoing.values())
                 return
             for pipe in busy:
                 self.carry(pipe)
@@ -183,8 +192,8 @@ EVENTS = st.one_of(
 @given(events=st.lists(EVENTS, max_size=120))
 def test_however_connections_change_nothing_is_lost_doubled_or_reordered(window, events):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(channel_module, "WINDOW", window)
-        patch.setattr("peermesh.brokers.edge.outgoing.WINDOW", window)
+        for module in (incoming_module, outgoing, relay, subscription):
+            patch.setattr(module, "WINDOW", window)
         network = Network()
         for what, argument in events:
             if what == "carry":
@@ -198,99 +207,204 @@ def test_however_connections_change_nothing_is_lost_doubled_or_reordered(window,
         network.check()
 
 
+def offered(channel: Relay, publisher: Outgoing, *payloads: bytes, line: int = 3) -> list:
+    """What a channel does when a publisher has sent messages."""
+    for payload in payloads:
+        publisher.add(payload)
+    effects = []
+    for frame in frames(b"".join(publisher.take())):
+        if isinstance(frame, NodeFrame):
+            effects += channel.offer(line, frame.sender, frame)
+        else:
+            void = read(frame)
+            effects += channel.void(line, void.publisher, void.sequence)
+    return effects
+
+
+def arrived(incoming: Incoming, line: int, effects: list) -> list:
+    """What a subscriber gets of that: payloads, and how many were missed."""
+    found: list = []
+    for effect in effects:
+        if not isinstance(effect, Send) or effect.line != line:
+            continue
+        for frame in frames(effect.data):
+            if isinstance(frame, NodeFrame):
+                name, first, count = read_data(frame)[1], frame.first, frame.count
+                skip, missed = incoming.receive(line, name, first, count)
+                found += [missed] * bool(missed) + [*frame.payloads()[skip:]]
+            elif isinstance(message := read(frame), Void):
+                incoming.void(line, message.publisher, message.sequence)
+            else:
+                missed = incoming.attached(line, message)
+                found += [missed] * bool(missed)
+    return found
+
+
+def kinds(effects: list) -> list:
+    return [(type(effect), effect.line) for effect in effects]
+
+
 def test_a_gap_is_refused():
-    channel = Channel("T", "one")
-    outgoing = Outgoing("T", PUBLISHERS[0])
-    for _ in range(3):
-        outgoing.add(b"x")
-        outgoing.switch(1)
-    (frame,) = frames(b"".join(outgoing.take()))
-    channel.offer(1, PUBLISHERS[0], frame)
-    outgoing.accept(3)
-    outgoing.add(b"lost")
-    outgoing.take()
-    outgoing.add(b"x")
-    (frame,) = frames(b"".join(outgoing.take()))
+    channel, publisher = Relay("T", "one"), Outgoing("T", PUBLISHERS[0])
+    offered(channel, publisher, b"x", b"x", b"x")
+    publisher.accept(3)
+    publisher.add(b"lost")
+    publisher.take()
     with pytest.raises(RemoteProtocolError, match="message 5 came after 3"):
-        channel.offer(1, PUBLISHERS[0], frame)
+        offered(channel, publisher, b"x")
 
 
 def test_a_publisher_that_exceeds_its_window_is_refused():
-    channel = Channel("T", "one")
+    channel = Relay("T", "one")
     channel.attach(1, SUBSCRIBERS[0])
-    outgoing = Outgoing("T", PUBLISHERS[0], capacity=10**6)
-
-    def fill():
-        for _ in range(channel_module.WINDOW):
-            outgoing.add(b"x")
-        for frame in frames(b"".join(outgoing.take())):
-            channel.offer(1, PUBLISHERS[0], frame)
-        outgoing.accept(outgoing.last)  # As if it had been acknowledged.
-
-    fill()  # The subscription's window.
-    fill()  # The publisher's own.
+    publisher = Outgoing("T", PUBLISHERS[0], capacity=10**6)
+    window = [b"x"] * subscription.WINDOW
+    offered(channel, publisher, *window)
+    publisher.accept(publisher.last)  # As if it had been acknowledged.
     with pytest.raises(RemoteProtocolError, match="more than its window"):
-        fill()
+        offered(channel, publisher, *window)
+
+
+def test_a_message_is_acknowledged_when_every_known_subscriber_has_taken_it():
+    channel, publisher = Relay("T", "one"), Outgoing("T", PUBLISHERS[0])
+    assert kinds(offered(channel, publisher, b"x")) == [(Acknowledge, 3)]  # There are none.
+    channel.attach(1, SUBSCRIBERS[0])
+    channel.attach(2, SUBSCRIBERS[1])
+    channel.expect(b"far")
+    assert kinds(offered(channel, publisher, b"y")) == [(Send, 1), (Send, 2)]
+    assert channel.take(SUBSCRIBERS[0], "one", 2) == []
+    assert channel.detach(b"far") == []
+    (told,) = channel.take(SUBSCRIBERS[1], "one", 2)
+    assert (told.line, told.accepted.sequence) == (3, 2)
+    assert channel.is_taken
+
+
+def test_an_acknowledgement_goes_to_where_the_publisher_is_now():
+    channel, publisher = Relay("T", "one"), Outgoing("T", PUBLISHERS[0])
+    channel.attach(1, SUBSCRIBERS[0])
+    offered(channel, publisher, b"x", line=3)
+    publisher.switch(4)
+    offered(channel, publisher, line=4)
+    assert kinds(channel.take(SUBSCRIBERS[0], "one", 1)) == [(Acknowledge, 4)]
+
+
+def test_a_channel_that_is_held_acknowledges_nothing_and_gives_all_to_those_who_resume():
+    channel, publisher = Relay("T", "two", is_held=True), Outgoing("T", PUBLISHERS[0])
+    assert offered(channel, publisher, b"x", b"y") == []
+    new, known = Incoming("T"), Incoming("T")
+    assert arrived(new, 1, channel.attach(1, SUBSCRIBERS[0])) == []
+    assert arrived(known, 2, channel.attach(2, SUBSCRIBERS[1], is_known=True)) == [b"x", b"y"]
+    assert channel.take(SUBSCRIBERS[1], "two", 2) == []
+    assert kinds(channel.release()) == [(Acknowledge, 3)]
+
+
+def test_a_gap_in_a_publishers_numbers_is_told_at_once():
+    publisher, incoming = Outgoing("T", PUBLISHERS[0]), Incoming("T")
+    one = Relay("T", "one")
+    effects = one.attach(1, SUBSCRIBERS[0]) + offered(one, publisher, b"a", b"b", line=9)
+    assert arrived(incoming, 1, effects) == [b"a", b"b"]
+    two = Relay("T", "two")  # It does not know of the subscriber in time.
+    publisher.switch(8)
+    offered(two, publisher, b"c", b"d", line=8)
+    publisher.accept(4)
+    assert arrived(incoming, 2, two.attach(2, SUBSCRIBERS[0], is_known=True)) == [2]
+    three = Relay("T", "three")
+    effects = three.attach(3, SUBSCRIBERS[0], is_known=True)
+    for _ in range(3):  # Acknowledged by none that this one knows.
+        publisher.add(b"e")
+    publisher.take()
+    publisher.accept(7)
+    assert arrived(incoming, 3, effects + offered(three, publisher, b"f")) == [3, b"f"]
+    assert incoming.missed == 5
+
+
+def test_of_a_publisher_or_subscriber_that_is_new_nothing_is_missed():
+    publisher, incoming = Outgoing("T", PUBLISHERS[0], last=70), Incoming("T")
+    channel = Relay("T", "one")
+    effects = channel.attach(1, SUBSCRIBERS[0]) + offered(channel, publisher, b"a")
+    assert arrived(incoming, 1, effects) == [b"a"]
+
+
+def test_messages_that_were_refused_are_not_missed_and_take_nothing_with_them():
+    publisher, incoming = Outgoing("T", PUBLISHERS[0]), Incoming("T")
+    one = Relay("T", "one")
+    effects = one.attach(1, SUBSCRIBERS[0]) + offered(one, publisher, b"a")
+    assert arrived(incoming, 1, effects) == [b"a"]
+    for payload in (b"b", b"c"):
+        publisher.add(payload)
+    publisher.take()
+    one.forget(PUBLISHERS[0])
+    publisher.refuse(3, 2, "not allowed")
+    assert publisher.waiting == 3  # The first one is not acknowledged yet.
+    assert arrived(incoming, 1, offered(one, publisher, b"d")) == [b"d"]
+    two = Relay("T", "two")
+    publisher.switch(4)
+    effects = two.attach(2, SUBSCRIBERS[0], is_known=True) + two.attach(3, SUBSCRIBERS[1])
+    effects += offered(two, publisher, b"e")
+    assert arrived(incoming, 2, effects) == [b"e"]
+    assert arrived(Incoming("T"), 3, effects) == [b"a", b"d", b"e"]
+    publisher.accept(5)
+    assert publisher.waiting == 0
 
 
 def test_a_subscriber_that_takes_nothing_is_dropped_and_the_others_go_on():
-    channel = Channel("T", "one")
-    channel.attach(1, SUBSCRIBERS[0])
+    channel, publisher = Relay("T", "one"), Outgoing("T", PUBLISHERS[0])
+    slow = Incoming("T")
+    assert arrived(slow, 1, channel.attach(1, SUBSCRIBERS[0])) == []
     channel.attach(2, SUBSCRIBERS[1])
-    outgoing = Outgoing("T", PUBLISHERS[0])
-    for _ in range(channel_module.WINDOW):
-        outgoing.add(b"x")
-    for frame in frames(b"".join(outgoing.take())):
-        channel.offer(3, PUBLISHERS[0], frame)
-    channel.take(SUBSCRIBERS[1], "one", channel.position)
-    outgoing.accept(outgoing.last)
-    outgoing.add(b"late")
-    (frame,) = frames(b"".join(outgoing.take()))
-    assert channel.offer(3, PUBLISHERS[0], frame) == []  # It waits for the first.
+    assert arrived(slow, 1, offered(channel, publisher, b"a")) == [b"a"]
+    channel.take(SUBSCRIBERS[0], "one", 1)
+    offered(channel, publisher, *[b"x"] * 9)
+    assert channel.take(SUBSCRIBERS[1], "one", channel.position) != []  # The first message.
     assert channel.tick(0.0) == []
-    assert channel.tick(channel_module.STALL_SECONDS - 0.1) == []
-    effects = channel.tick(channel_module.STALL_SECONDS)
-    assert [type(effect) for effect in effects] == [Disconnect, Send, Acknowledge]
-    assert effects[0].line == 1
-    assert effects[1].line == 2
-    assert channel.dropped == channel_module.WINDOW
-    again = channel.attach(4, SUBSCRIBERS[0])
-    (frame,) = frames(again[0].data)
-    incoming = Incoming("T")
-    incoming.attached(1, Attached("T", "one", 1))
-    assert incoming.attached(4, read(frame)) == channel_module.WINDOW + 1  # It is told.
+    assert channel.tick(0.1) == []
+    assert channel.tick(subscription.STALL_SECONDS) == []
+    effects = channel.tick(0.1 + subscription.STALL_SECONDS)
+    assert kinds(effects) == [(Disconnect, 1), (Acknowledge, 3)]
+    assert channel.dropped == 9
+    assert arrived(slow, 4, channel.attach(4, SUBSCRIBERS[0], is_known=True)) == [9]
 
 
 def test_a_subscription_without_a_connection_waits_for_the_next_one_for_a_while():
-    channel = Channel("T", "one")
+    channel = Relay("T", "one")
     channel.attach(1, SUBSCRIBERS[0])
     channel.lose(1)
     channel.tick(0.0)
-    channel.tick(channel_module.RESUME_SECONDS - 0.1)
+    channel.tick(subscription.RESUME_SECONDS - 0.1)
     assert channel.has_subscribers
-    channel.tick(channel_module.RESUME_SECONDS)
+    channel.tick(subscription.RESUME_SECONDS)
     assert not channel.has_subscribers
 
 
 def test_what_an_older_broker_brought_is_not_given_twice():
     """The next broker knows neither positions nor publishers: their own numbers tell."""
-    first, second = Channel("T", "one"), Channel("T", "two")
-    incoming, outgoing = Incoming("T"), Outgoing("T", PUBLISHERS[0])
-    received = []
-    for number, channel in enumerate((first, second), 1):
-        outgoing.add(str(number).encode())
-        outgoing.switch(number)
-        effects = channel.attach(number, SUBSCRIBERS[0])
-        for frame in frames(b"".join(outgoing.take())):
-            effects += channel.offer(number, PUBLISHERS[0], frame)  # Never acknowledged.
-        for effect in effects:
-            if not isinstance(effect, Send):
-                continue
-            for frame in frames(effect.data):
-                if isinstance(frame, NodeFrame):
-                    count = frame.count
-                    skip = incoming.receive(number, PUBLISHERS[0], frame.first, count)
-                    received += frame.payloads()[skip:]
-                else:
-                    incoming.attached(number, read(frame))
+    incoming, publisher, received = Incoming("T"), Outgoing("T", PUBLISHERS[0]), []
+    for number, channel in enumerate((Relay("T", "one"), Relay("T", "two")), 1):
+        publisher.switch(number)
+        effects = channel.attach(number, SUBSCRIBERS[0], is_known=incoming.is_known)
+        effects += offered(channel, publisher, str(number).encode())  # Never acknowledged.
+        received += arrived(incoming, number, effects)
     assert received == [b"1", b"2"]
+
+
+def test_a_reader_that_takes_nothing_has_a_window_of_its_own(monkeypatch):
+    monkeypatch.setattr(incoming_module, "WINDOW", 3)
+    incoming = Incoming("T")
+    incoming.attached(1, Attached("T", "one", 1, is_whole=False, numbers=b""))
+    incoming.receive(1, PUBLISHERS[0], 1, 3)
+    incoming.keep(3, 3)
+    assert incoming.report().position == 3  # They are here, whatever becomes of the broker.
+    incoming.receive(1, PUBLISHERS[0], 4, 2)
+    incoming.keep(2, 2)
+    assert incoming.is_full
+    assert incoming.report() is None
+    incoming.take(1)
+    incoming.take(1)
+    assert incoming.report().position == 5
+    by_reading = Incoming("T", is_read=True)
+    by_reading.attached(1, Attached("T", "one", 1, is_whole=False, numbers=b""))
+    by_reading.receive(1, PUBLISHERS[0], 1, 1)
+    by_reading.keep(1, 1)
+    assert by_reading.report() is None
+    by_reading.take(1)
+    assert by_reading.report().position == 1

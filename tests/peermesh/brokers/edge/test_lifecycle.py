@@ -105,11 +105,11 @@ def test_messages_come_back_and_others_are_refused():
     assert read(frame(write(hello))) == hello
     with pytest.raises(DecodeError, match="an edge broker does not know"):
         read(frame(encode_control(1, b"\x80")))
-    with pytest.raises(DecodeError, match="other fields than 1"):
+    with pytest.raises(DecodeError, match="other fields than 2"):
         read(frame(encode_control(67, b"\x80")))
     with pytest.raises(DecodeError, match="whose topic is 1"):
-        read(frame(encode_control(67, b"\x81\x01")))
+        read(frame(encode_control(67, b"\x82\x01\xf5")))
     with pytest.raises(RemoteProtocolError, match="go away"):
         expect(Refused("go away"), Hello)
     with pytest.raises(RemoteProtocolError, match="where Hello was expected"):
-        expect(Attach("a"), Hello)
+        expect(Attach("a", is_known=False), Hello)

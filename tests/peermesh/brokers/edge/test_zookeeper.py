@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from contextlib import contextmanager
+
 import pytest
 import trio
 
 from peermesh.brokers.edge import Options, Publisher, Subscriber, open_edge_broker
 from peermesh.testing.time_limits import limit
+from tests.peermesh.brokers.edge.rounds import start
 
 pytestmark = pytest.mark.zookeeper
 SESSION_SECONDS = 2.0
@@ -143,3 +148,110 @@ async def test_two_brokers_share_the_tree_and_the_second_follows_the_first(kit, 
                                 await trio.lowlevel.checkpoint()
                         await publisher.send("b", 1)
                         assert await publisher.flush(limit())
+
+
+@contextmanager
+def seed_client(zookeeper):
+    """Read as a client does that knows ZooKeeper and the seed, and nothing else."""
+    from kazoo.client import KazooClient
+    from kazoo.exceptions import NoNodeError
+
+    client = KazooClient(zookeeper.hosts)
+    client.start()
+
+    def read(path: str) -> str | None:
+        try:
+            return client.get(path)[0].decode()
+        except NoNodeError:
+            return None
+
+    try:
+        yield read
+    finally:
+        client.stop()
+        client.close()
+
+
+async def until_read(read, path: str, *wanted: str | None) -> None:
+    with trio.fail_after(limit()):
+        while (await trio.to_thread.run_sync(read, path)) not in wanted:
+            pass
+
+
+async def serve_a_topic(registry) -> None:
+    async with Publisher(registry) as publisher:
+        await publisher.send("a", 1)
+        with trio.fail_after(limit()):
+            while not publisher.statistics()[0].is_direct:
+                await trio.lowlevel.checkpoint()
+
+
+PATHS = ("/topics", "/topics/a/pub", "/topics/a/sub")
+
+
+async def test_the_addresses_of_a_killed_broker_are_nulled_by_who_is_there(zookeeper, registry_at):
+    with trio.fail_after(limit(90)), seed_client(zookeeper) as read:
+        broker = await start(zookeeper.hosts, 0, None)
+        async with registry_at() as registry, Subscriber(registry) as reader:
+            await reader.subscribe("a")
+            await serve_a_topic(registry)
+            await until_members(registry, "/topics/a/sub", reader)
+            assert "null" not in [read(path) for path in PATHS]
+            await trio.to_thread.run_sync(broker.end, "kill")
+            for path in PATHS:
+                await until_read(read, path, "null")
+            # Who subscribes outlives the broker: the next one waits for it.
+            assert await registry.children("/topics/a/sub") == [reader.id.hex()]
+            async with registry_at() as own, open_edge_broker(registry=own) as host:
+                await host.broker.active()
+                assert (await registry.read("/topics")).count(":") == 2
+                async with Publisher(registry) as publisher:
+                    await publisher.send("a", 2)
+                    assert [await reader.get(limit()) for _ in range(2)] == [("a", 1), ("a", 2)]
+        assert await trio.to_thread.run_sync(read, "/topics") == "null"
+
+
+async def test_the_addresses_of_a_broker_killed_alone_are_nulled_by_the_next_visitor(
+    zookeeper, registry_at
+):
+    with trio.fail_after(limit(90)), seed_client(zookeeper) as read:
+        broker = await start(zookeeper.hosts, 0, None)
+        async with registry_at() as registry:
+            await serve_a_topic(registry)
+        await trio.to_thread.run_sync(broker.end, "kill")
+        await until_read(read, "/broker", None)
+        assert "null" not in [read(path) for path in PATHS]
+        async with registry_at() as registry, Publisher(registry):
+            for path in PATHS:
+                await until_read(read, path, "null")
+
+
+async def test_what_a_new_reign_has_written_is_not_nulled(zookeeper, registry_at):
+    """A member that saw the old broker vanish is slower than the new one."""
+    with trio.fail_after(limit(60)):
+        async with registry_at() as late, registry_at() as own:
+            await late.write("/topics", "127.0.0.1:1\n127.0.0.1:2")
+            await late.write("/topics/a/pub", "127.0.0.1:3")
+            _, seen = await late._call(late._client.get_async, "/topics")
+            async with open_edge_broker(registry=own) as host:
+                await host.broker.active()
+                there = await own.read("/topics")
+                await own.write("/topics/a/pub", "127.0.0.1:4")  # Of the version that was seen.
+                guard = ("/topics", seen.version)
+                assert not await late._null(guard, [("/topics/a/pub", 0)])
+                assert not await late._null(guard, [guard])
+                await late.clear()
+                assert await own.read("/topics") == there
+                assert await own.read("/topics/a/pub") == "127.0.0.1:4"
+
+
+def test_kazoo_says_nothing_at_a_terminal(free_port):
+    command = [sys.executable, "-m", "peermesh.cli", "broker", "edge-sub", "a", "--wait", "1.5"]
+    found = subprocess.run(
+        [*command, "--zookeeper", f"127.0.0.1:{free_port}"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert found.returncode == 4
+    assert "no broker within 1.5 s" in found.stderr
+    assert "onnection" not in found.stderr
+    assert found.stderr.count("\n") <= 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -64,6 +65,13 @@ class Kit:
     def __init__(self) -> None:
         self.failures: list[Failure] = []
         self.broker = ModuleBroker(on_failure=self.failures.append)
+
+    def until(self, truth: Callable[[], object]) -> None:
+        """Wait until something is true."""
+        deadline = time.monotonic() + limit()
+        while not truth():
+            assert time.monotonic() < deadline, "it did not come true"
+            threading.Event().wait(0.005)
 
     def in_threads(self, *functions: Callable[[], object]) -> None:
         """Run functions at once, and see that all of them end, without an error."""

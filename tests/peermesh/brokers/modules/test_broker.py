@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
-import random
 import threading
 from collections import Counter
 
 import pytest
 import trio
 
-from peermesh import blocking
 from peermesh.brokers.modules import (
-    AddLinkError,
     BrokerError,
-    BrokerResult,
     InboxFull,
-    InvalidArgument,
     LinkPolicy,
     Message,
     ModuleBroker,
-    RemoveLinkError,
 )
 from peermesh.testing.time_limits import limit
-from wire.encoding import encode
-from wire.errors import DecodeError
+from tests.peermesh.brokers.modules.requirements import requirement
 
 
+@requirement("SRS_BROKER_13_092")
+@requirement("SRS_BROKER_17_010")
 def test_what_a_source_publishes_reaches_its_sinks_in_order_and_nobody_else(kit) -> None:
     first, second, other = kit.Collector(), kit.Collector(), kit.Collector()
     broker = kit.broker
@@ -47,58 +41,8 @@ def test_what_a_source_publishes_reaches_its_sinks_in_order_and_nobody_else(kit)
     assert not kit.failures
 
 
-def test_bad_arguments_name_their_code(kit) -> None:
-    broker = kit.broker
-    module = broker.add_module(kit.Collector(), "a")
-    for call in (
-        lambda: broker.add_module(None),
-        lambda: broker.add_module(object()),
-        lambda: broker.add_module(kit.Collector(), "a"),
-        lambda: broker.add_module(kit.Collector(), ""),
-        lambda: broker.add_module(kit.Collector(), inbox_size=0),
-        lambda: broker.publish(None, Message()),
-        lambda: broker.publish(module, None),
-        lambda: broker.publish(module, b"bytes"),
-        lambda: broker.add_link(None, module),
-        lambda: broker.add_link(module, None),
-        lambda: broker.add_link(module, module, "no policy"),
-        lambda: broker.remove_link(None, module),
-        lambda: broker.remove_link(module, None),
-        lambda: Message(b"", {"number": 1}),
-    ):
-        with pytest.raises(InvalidArgument) as caught:
-            call()
-        assert caught.value.result is BrokerResult.INVALIDARG
-
-
-def test_what_is_not_there_names_its_code(kit) -> None:
-    broker = kit.broker
-    module, gone = broker.add_module(kit.Collector()), broker.add_module(kit.Collector())
-    assert broker.remove_module(gone)
-    for call in (lambda: broker.remove_module(gone), lambda: broker.publish(gone, Message())):
-        with pytest.raises(BrokerError) as caught:
-            call()
-        assert caught.value.result is BrokerResult.ERROR
-    broker.add_link(module, module)
-    for call in (
-        lambda: broker.add_link(module, gone),
-        lambda: broker.add_link(gone, module),
-        lambda: broker.add_link(module, module),
-    ):
-        with pytest.raises(AddLinkError) as caught:
-            call()
-        assert caught.value.result is BrokerResult.ADD_LINK_ERROR
-    broker.remove_link(module, module)
-    for call in (
-        lambda: broker.remove_link(module, gone),
-        lambda: broker.remove_link(gone, module),
-        lambda: broker.remove_link(module, module),
-    ):
-        with pytest.raises(RemoveLinkError) as caught:
-            call()
-        assert caught.value.result is BrokerResult.REMOVE_LINK_ERROR
-
-
+@requirement("SRS_BROKER_13_111")
+@requirement("SRS_BROKER_13_112")
 def test_the_last_reference_ends_the_broker_and_its_modules(kit) -> None:
     broker, module = ModuleBroker(), kit.Collector()
     source = broker.add_module(kit.Collector())
@@ -169,6 +113,7 @@ def test_a_full_inbox_drops_what_its_link_says_and_counts_it(kit, policy, kept, 
     assert slow.received == kept
 
 
+@requirement("SRS_BROKER_17_023")
 def test_a_link_that_refuses_tells_the_publisher_and_nobody_gets_the_message(kit) -> None:
     gate, broker = threading.Event(), kit.broker
     slow, quick = kit.Collector(gate), kit.Collector()
@@ -187,6 +132,7 @@ def test_a_link_that_refuses_tells_the_publisher_and_nobody_gets_the_message(kit
     assert slow.received == quick.received == [0, 1]
 
 
+@requirement("SRS_BROKER_17_013")
 def test_a_publisher_waits_for_room_and_nothing_is_lost(kit) -> None:
     gate, broker = threading.Event(), kit.broker
     slow = kit.Collector(gate)
@@ -209,6 +155,7 @@ def test_a_publisher_waits_for_room_and_nothing_is_lost(kit) -> None:
     assert slow.received == list(range(50))
 
 
+@requirement("SRS_BROKER_17_038")
 def test_a_waiting_publisher_goes_on_when_its_link_or_its_sink_goes(kit) -> None:
     for end in (
         lambda broker, source, sink: broker.remove_link(source, sink),
@@ -228,6 +175,8 @@ def test_a_waiting_publisher_goes_on_when_its_link_or_its_sink_goes(kit) -> None
         gate.set()
 
 
+@requirement("SRS_BROKER_13_091")
+@requirement("SRS_BROKER_13_054")
 def test_a_module_may_remove_itself_from_inside_of_a_callback(kit) -> None:
     results: list[object] = []
     removed = threading.Event()
@@ -248,6 +197,7 @@ def test_a_module_may_remove_itself_from_inside_of_a_callback(kit) -> None:
     assert results == [0, 1, False, 2]
 
 
+@requirement("SRS_BROKER_13_104")
 def test_two_modules_may_remove_each_other_at_once(kit) -> None:
     broker, both = kit.broker, threading.Barrier(2)
     results: queue.SimpleQueue[bool] = queue.SimpleQueue()
@@ -270,6 +220,7 @@ def test_two_modules_may_remove_each_other_at_once(kit) -> None:
     assert not kit.failures
 
 
+@requirement("SRS_BROKER_13_068")
 def test_removal_waits_for_a_callback_that_blocks_unless_told_how_long(kit) -> None:
     gate, broker = threading.Event(), kit.broker
     slow = kit.Collector(gate)
@@ -309,6 +260,7 @@ def test_a_circle_of_full_inboxes_does_not_stop(kit) -> None:
     assert sum(counts.values()) == 40 * 101
 
 
+@requirement("SRS_BROKER_13_102")
 def test_async_modules_are_tasks_that_receive_in_turn_and_publish(kit) -> None:
     class Doubler:
         def __init__(self) -> None:
@@ -380,58 +332,7 @@ def test_an_async_module_may_leave_and_may_end_the_broker(kit) -> None:
     assert not kit.failures
 
 
-THREADS = 32
-SINKS = 6
-
-
-def disturb(kit, name: str, chance: random.Random) -> None:
-    """Do something to a source that must not touch what it publishes to its own sink."""
-    broker = kit.broker
-    match chance.randrange(6):
-        case 0:
-            own = broker.add_module(kit.Collector(), inbox_size=2)
-            broker.add_link(name, own, chance.choice(["drop_oldest", "drop_newest"]))
-            broker.publish(name, Message((name, None)))
-            assert broker.remove_module(own, drain=chance.random() < 0.5)
-        case 1:
-            broker.retain()
-            broker.release()
-        case 2:
-            broker.modules()
-            broker.links()
-        case 3:
-            other = f"sink {chance.randrange(SINKS)}"
-            with contextlib.suppress(AddLinkError):
-                broker.add_link(name, other, LinkPolicy.DROP_NEWEST)
-                broker.remove_link(name, other)
-
-
-def test_thirty_two_threads_of_random_operations_lose_nothing_and_never_stop(kit) -> None:
-    broker = kit.broker
-    sinks = [kit.Collector() for _ in range(SINKS)]
-    for number, sink in enumerate(sinks):
-        broker.add_module(sink, f"sink {number}", inbox_size=8)
-    for thread in range(THREADS):
-        broker.add_module(kit.Collector(), f"source {thread}")
-        broker.add_link(f"source {thread}", f"sink {thread % SINKS}")
-
-    def operate(thread: int) -> None:
-        chance, name = random.Random(thread), f"source {thread}"
-        for number in range(150):
-            broker.publish(name, Message((name, number)))
-            disturb(kit, name, chance)
-
-    kit.in_threads(*[lambda thread=thread: operate(thread) for thread in range(THREADS)])
-    for number in range(SINKS):
-        assert broker.remove_module(f"sink {number}")
-    for thread in range(THREADS):
-        sink, name = sinks[thread % SINKS], f"source {thread}"
-        assert not sink.was_concurrent
-        numbers = [number for source, number in sink.received if source == name]
-        assert [number for number in numbers if number is not None] == list(range(150))
-    assert not kit.failures
-
-
+@requirement("SRS_BROKER_13_067")
 def test_two_brokers_share_nothing(kit) -> None:
     with ModuleBroker() as other:
         module = kit.broker.add_module(kit.Collector(), "a")
@@ -441,21 +342,8 @@ def test_two_brokers_share_nothing(kit) -> None:
         other.add_module(kit.Collector(), "a")
 
 
-def test_a_message_is_immutable_and_goes_through_bytes_unchanged() -> None:
-    parts, properties = [1, b"2", ["3"]], {"unit": "celsius"}
-    message = Message(parts, properties)
-    parts.append(4)
-    properties["unit"] = "kelvin"
-    assert message == Message((1, b"2", ("3",)), {"unit": "celsius"})
-    assert Message.decode(message.encode()) == message
-    for attribute in ("content", "properties"):
-        with pytest.raises(AttributeError):
-            setattr(message, attribute, None)
-    for encoded in (encode(1), encode((1, 2)), encode(({"n": 1}, b"")), b"\xff"):
-        with pytest.raises(DecodeError):
-            Message.decode(encoded)
-
-
+@requirement("SRS_BROKER_13_046")
+@requirement("SRS_BROKER_13_047")
 def test_a_module_without_a_worker_is_not_added(kit, monkeypatch) -> None:
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -466,29 +354,3 @@ def test_a_module_without_a_worker_is_not_added(kit, monkeypatch) -> None:
             kit.broker.add_module(kit.Collector(), "a")
     assert kit.broker.modules() == []
     kit.broker.add_module(kit.Collector(), "a")
-
-
-@pytest.mark.parametrize("is_async", [False, True], ids=["thread", "task"])
-def test_a_module_that_wants_the_process_to_end_gets_its_own_end(kit, is_async: bool) -> None:
-    def leave(port: object, message: Message) -> None:
-        raise SystemExit(3)
-
-    class Leaving:
-        async def receive(self, message: Message) -> None:
-            raise SystemExit(3)
-
-    collector, broker = kit.Collector(), kit.broker
-    source, other = broker.add_module(kit.Collector()), broker.add_module(collector, "other")
-    sink = broker.add_module(Leaving() if is_async else kit.Calling(leave), "s")
-    with blocking.Endpoint() as neighbour:
-        broker.add_link(source, sink)
-        broker.add_link(source, other)
-        broker.publish(source, Message(0))
-        while [each for each in broker.modules() if each.name == "s"]:
-            threading.Event().wait(0.01)
-        broker.publish(source, Message(1))
-        broker.remove_module(other)
-        assert collector.received == [0, 1]
-        assert neighbour.listen() > 0
-    (failure,) = kit.failures
-    assert (failure.module, failure.method, type(failure.error)) == ("s", "receive", SystemExit)

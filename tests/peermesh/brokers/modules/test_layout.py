@@ -44,6 +44,10 @@ def test_a_layout_says_modules_and_links() -> None:
         ("[modules.a]\nclass = 'm:C'\npublishes = 't'", "either"),
         ("[modules.a]\nclass = 'm:C'\nproces = true", "'proces'"),
         ("[modules.a]\nclass = 'm:C'\ninbox_size = true", "inbox_size"),
+        ("[modules.a]\nclass = 'm:C'\ninbox_size = 0", "inbox_size = 0"),
+        ("[modules.a]\nclass = 'm:C'\ninbox_size = 2000000", "inbox_size = 2000000"),
+        ("[modules.'']\nclass = 'm:C'", "1 to 256 characters"),
+        ("".join(f"[modules.a{n}]\nclass = 'm:C'\n" for n in range(1_025)), "1025 modules"),
         ("[[links]]\nsource = 'a'\nsink = 'a'", "no such module"),
         ("links = [1]", "no table"),
         (PLAIN + "[[links]]\nsource = 'a'\nsink = 'b'", "twice"),
@@ -78,6 +82,8 @@ def test_a_class_that_cannot_be_made_says_why(path: str) -> None:
 
 
 GATEWAY = """
+from peermesh.brokers.modules import Message
+
 received = []
 
 class Source:
@@ -85,6 +91,11 @@ class Source:
         self.port = port
     def receive(self, message):
         self.port.publish(message)
+
+class First(Source):
+    def attach(self, port):
+        for number in range(5):
+            port.publish(Message(number))
 
 class Sink:
     def __init__(self, name):
@@ -126,3 +137,36 @@ def test_a_broker_follows_its_layout_while_it_runs(kit, tmp_path, monkeypatch) -
     deployment.apply(Layout.empty())
     received = __import__(name).received
     assert sorted(received) == [("one", 1), ("one", 2), ("one", 3), ("two", 2), ("two", 3)]
+
+
+def test_what_a_module_publishes_when_it_begins_goes_along_the_links_of_the_file(
+    kit, tmp_path, monkeypatch
+) -> None:
+    name = f"first_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(GATEWAY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    layout = Layout.parse(LAYOUT.format(name).replace(":Source", ":First"))
+    for _ in range(10):
+        deployment = Deployment(kit.broker)
+        deployment.apply(layout)
+        deployment.apply(Layout.empty())
+    received = __import__(name).received
+    assert [content for _, content in received] == list(range(5)) * 10
+
+
+def test_a_module_that_could_not_attach_or_has_left_is_made_anew(
+    kit, tmp_path, monkeypatch
+) -> None:
+    name = f"anew_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(GATEWAY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    text = LAYOUT.format(name)
+    deployment = Deployment(kit.broker)
+    deployment.apply(Layout.parse(text))
+    assert kit.broker.remove_module("one")  # as if it had left
+    assert [plan.name for plan in deployment.apply(Layout.parse(text)).add] == ["one"]
+    kit.broker.publish("source", Message("again"))
+    assert kit.broker.remove_module("source")
+    deployment.apply(Layout.empty())
+    assert kit.broker.modules() == []
+    assert __import__(name).received == [("one", "again")]

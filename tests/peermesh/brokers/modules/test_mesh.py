@@ -10,8 +10,13 @@ from peermesh import StatusCode, StatusEvent, blocking
 from peermesh.brokers.modules import MeshModule, Message
 from peermesh.brokers.modules.mesh import message_from
 from peermesh.testing.time_limits import limit
+from tests.peermesh.brokers.modules.requirements import requirement
+from wire.decoding import decode
+from wire.encoding import encode
 
 
+@requirement("SRS_BROKER_17_003")
+@requirement("SRS_BROKER_17_004")
 def test_modules_publish_to_and_receive_from_the_mesh(kit) -> None:
     with blocking.Endpoint() as here, blocking.Endpoint() as there:
         broker, sink = kit.broker, kit.Collector()
@@ -37,6 +42,12 @@ def test_modules_publish_to_and_receive_from_the_mesh(kit) -> None:
         assert broker.remove_module("sink")
         assert sink.received == [7]
         assert not kit.failures
+
+
+def test_the_topic_is_the_mesh_s_word_whatever_properties_a_sender_gives() -> None:
+    data = ({"topic": "bus/other", "unit": "c"}, b"21.5")
+    message = message_from("bus/in", decode(encode(data)))
+    assert message == Message(b"21.5", {"topic": "bus/in", "unit": "c"})
 
 
 def test_a_way_that_only_hears_says_so(kit) -> None:

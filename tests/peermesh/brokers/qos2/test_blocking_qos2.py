@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from peermesh.brokers.qos2 import BrokerUnavailable, Ports
+from peermesh.brokers.qos2 import BrokerUnavailable, Ports, Refused
 from peermesh.brokers.qos2.blocking import Broker, Consumer, Publisher
 from peermesh.testing.time_limits import limit
 from wire.errors import AddressInUse
@@ -36,6 +36,18 @@ def test_a_message_goes_through_without_trio_and_is_there_after_a_restart(tmp_pa
         broker.replay(letter.number)
         assert source.get(timeout=limit()).payload == b"black"
         assert broker.letters() == []
+
+
+def test_topics_are_listed_looked_into_and_deleted_without_trio():
+    with Broker(ports=ANY_PORTS) as broker:
+        with Publisher("till", broker.publisher_port) as out:
+            out.publish(1, "tea", b"green")
+        assert [each.name for each in broker.topics()] == ["dead_letter", "tea"]
+        assert broker.topic("tea").messages == 1
+        broker.delete_topic("tea")
+        assert [each.name for each in broker.topics()] == ["dead_letter"]
+        with pytest.raises(Refused, match="there is no topic tea"):
+            broker.topic("tea")
 
 
 def test_a_broker_that_cannot_start_says_why():

@@ -353,7 +353,7 @@ async def test_a_silent_publisher_is_cut(said):
         assert on.statistics()["cut"] == 1
 
 
-async def test_a_consumer_that_does_not_acknowledge_is_cut_after_the_resends():
+async def test_a_consumer_that_does_not_acknowledge_is_cut_after_the_resends_and_told_so():
     async with running(pace=Pace(acknowledge_seconds=0.02, resend_seconds=0.001)) as on:
         async with Publisher("till", on.publisher_port) as out:
             await out.publish(1, "tea", b"green\n")
@@ -362,7 +362,7 @@ async def test_a_consumer_that_does_not_acknowledge_is_cut_after_the_resends():
             seen = b""
             while data := await line.receive_some():
                 seen += data
-        assert seen == b"BEGIN tea\ngreen\nEND\n" * 4
+        assert seen == b"BEGIN tea\ngreen\nEND\n" * 4 + b"ERROR SILENT FOR TOO LONG\n"
         (letter,) = await DeadLetters(on.shelf).list()
         assert letter.reason == "no PUBREC in 0.02 s"
 

@@ -20,6 +20,7 @@ from peermesh.brokers.qos2 import (
     Place,
     Ports,
     Publisher,
+    Topics,
     open_broker,
     open_shelf,
 )
@@ -106,7 +107,7 @@ async def refusal_of(status) -> str:
 async def test_a_guest_of_the_mesh_publishes_what_its_role_permits() -> None:
     async with running() as it:
         guest, member = it.publisher("guest-1"), it.publisher("core-2")
-        reader = it.consumer("core-2", "reader", "orders", "open")
+        reader = it.consumer("core-2", "reader", "orders", "open", "early")
         async with guest, member, reader:
             with it.endpoint.subscribe_status() as status:
                 nonsense = "nonsense\n"  # a stranger's mistake ends the connection
@@ -127,6 +128,10 @@ async def test_a_guest_of_the_mesh_publishes_what_its_role_permits() -> None:
                 await reader.done()
             assert found == {b"of the guest", b"of the core"}
             assert it.broker.statistics()["published"] == 2
+            topics = await Topics(it.broker.shelf).list()
+            assert {each.name: each.owner for each in topics} == {
+                "dead_letter": None, "early": "core-2", "open": "guest-1", "orders": "core-2",
+            }  # fmt: skip
 
 
 async def test_subscribing_asks_the_role_of_the_topic() -> None:

@@ -9,14 +9,13 @@ from random import Random
 import pytest
 
 from peermesh.testing.simulation.disk import SECTOR_SIZE, Disk
-from peermesh.testing.simulation.log_backend import DiskLogBackend
+from peermesh.testing.simulation.log_replica_file import DiskLogReplica
 from peermesh.testing.simulation.replica_file import DiskReplica
 from stores.actions import PutCommand
 from stores.group.clock import Times
 from stores.group.effects import Persist
 from stores.group.entries import ActionEntry, LeadEntry
-from stores.log.changes import LogChanges, Role
-from tests.stores.disk.kinds import LogKind
+from tests.stores.disk.log_replicas import LogReplicaKind, state_of as state_of_log
 from tests.stores.disk.replicas import (
     BODIES,
     FOUNDING,
@@ -161,58 +160,43 @@ def test_an_unknown_option_is_refused():
         backend(Disk(), colour="blue")
 
 
-def log_backend(disk: Disk, **options: object) -> DiskLogBackend:
-    return DiskLogBackend(disk, "me", "l.db", options)
+def log_file(disk: Disk, **options: object) -> DiskLogReplica:
+    return DiskLogReplica(disk, "me", "l.db", options)
+
+
+def log_state(log: DiskLogReplica) -> object:
+    return state_of_log(log, log.load(FOUNDING))
 
 
 def test_a_log_keeps_what_sqlite_keeps(tmp_path):
-    kind, disk = LogKind(None), Disk()
-    simulated, real = log_backend(disk), kind.make(tmp_path / "l.db")
-    assert kind.load(simulated) == kind.load(real)
-    for commit, state in kind.commits(12):
+    kind, disk = LogReplicaKind(None), Disk()
+    simulated, real = log_file(disk), kind.make(tmp_path / "l.db")
+    assert log_state(simulated) == kind.load(real)
+    for step, state in kind.commits(24):
         for each in (simulated, real):
-            each.commit(commit)
+            step(each)
         simulated.close()
-        simulated = log_backend(disk)
-        assert kind.load(simulated) == state
+        simulated = log_file(disk)
+        assert log_state(simulated) == state
     real.close()
-    again = kind.make(tmp_path / "l.db")
-    assert kind.load(again) == kind.load(log_backend(disk))
-    again.close()
 
 
 def test_a_log_finds_every_acknowledged_commit_again_and_the_last_may_be_torn():
-    kind, found = LogKind(None), set()
+    kind, found = LogReplicaKind(None), set()
     for seed in range(50):
         disk = Disk()
-        log = log_backend(disk)
-        states = [kind.load(log)]
-        for number, (commit, state) in enumerate(kind.commits(3)):
+        log = log_file(disk)
+        states = [log_state(log)]
+        for number, (step, state) in enumerate(kind.commits(3)):
             states.append(state)
             if number == 2:
                 disk.lie_fsync()
-            log.commit(commit)
+            step(log)
         disk.cut_power(Random(seed))
-        found.add(states.index(kind.load(log_backend(disk))))
+        found.add(states.index(log_state(log_file(disk))))
     assert found == {2, 3}
 
 
-def test_a_log_knows_whose_it_is_after_a_restart():
-    disk = Disk()
-    log = log_backend(disk)
-    first = log.load_keeper(1, 2)
-    log.commit(LogChanges(role=Role.DEPOSED, known_epoch=700))
-    loaded = log_backend(disk).load_keeper(2, 2)
-    assert (loaded.role, loaded.known_epoch) == (Role.DEPOSED, 700)
-    assert (loaded.log_id, loaded.epoch, loaded.epochs) == (
-        first.log_id,
-        first.epoch,
-        first.epochs,
-    )
-    log = log_backend(disk)
-    log.load_follower()
-    log.commit(LogChanges(role=Role.COPY))
-    with pytest.raises(BackendFailure, match="copy"):
-        log_backend(disk).load_keeper(3, 2)
+def test_an_unknown_option_of_a_log_is_refused():
     with pytest.raises(BackendFailure, match="colour"):
-        log_backend(disk, colour="blue")
+        log_file(Disk(), colour="blue")

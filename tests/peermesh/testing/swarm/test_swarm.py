@@ -76,7 +76,7 @@ def test_a_mesh_that_does_not_dial_again_is_found(monkeypatch):
     dial = Dialer.run
 
     async def dial_once(self, run):
-        self._retry = 0
+        self.retry = 0.0
         await dial(self, run)
 
     monkeypatch.setattr(Dialer, "run", dial_once)

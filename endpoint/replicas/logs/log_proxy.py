@@ -1,0 +1,176 @@
+"""A log without a copy: what its proxy asks, and where its handle reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+import trio
+
+from endpoint.replicas.logs.log import LogPromotion
+from endpoint.replicas.logs.log_reading import Batch
+from endpoint.replicas.parts import AnyEffect, Topics
+from endpoint.replicas.patience import TICKS_PER_SECOND
+from endpoint.replicas.proxying import FindReplicas, ProxyPart
+from endpoint.replicas.questions import Questions
+from endpoint.replicas.receipts import store_error
+from stores.log.limits import WAIT_TICKS_MAX
+from stores.log.messages import (
+    Answer,
+    Counted,
+    CountQuery,
+    Cursors,
+    Fetch,
+    Fetched,
+    Found,
+    Positions,
+    Query,
+    QueryFailed,
+    State,
+    StateQuery,
+    TimeQuery,
+)
+from stores.log.partitions import Span
+from stores.replica.effects import QueryAnswered
+from stores.replica.logs.outside import LogProxy
+from wire.errors import ErrorCode, NotAllowed, PromotionRefused, StoreClosed
+from wire.topics import log_group_topic, log_topics
+
+
+class LogProxyPart(ProxyPart[LogProxy]):
+    """The questions of a log's proxy."""
+
+    kind: Final = "log"
+
+    def __init__(self, core: LogProxy, find_replicas: FindReplicas, patience: float) -> None:
+        """Ask for so many seconds of ``patience``, where no keeper answers."""
+        super().__init__(core, find_replicas)
+        self._questions: Questions[Answer] = Questions()
+        self.source = RemoteSource(self, patience)
+        """Where the handle reads."""
+
+    # -- for the runner --------------------------------------------------------------------------
+
+    def topics(self, name: str) -> Topics:
+        """Hear on the proxies' topic, and speak to replicas on that of their group."""
+        _, readers, _ = log_topics(name)
+        group = log_group_topic(name)
+        return Topics(readers, group, group)
+
+    def carry_out(self, effect: AnyEffect) -> Sequence[AnyEffect]:
+        """Do what only proxies of logs ask."""
+        if not isinstance(effect, QueryAnswered):
+            return super().carry_out(effect)
+        self._questions.answer(effect.answer.query, effect.answer)
+        return ()
+
+    def was_closed(self) -> None:
+        """Wake all that wait: nothing comes any more."""
+        self._questions.end()
+
+    # -- for handles -----------------------------------------------------------------------------
+
+    async def promote(self, options: dict[str, object], *, is_forced: bool) -> LogPromotion:
+        """Refuse it."""
+        raise PromotionRefused(
+            f"log {self.runner.name}: a proxy has no copy: promote a follower, which has one"
+        )
+
+    async def ask(self, make: Callable[[int], Query]) -> Answer:
+        """Ask the leader what ``make`` makes of a number; raises what it could not do."""
+        runner = self.runner
+        if runner.error is not None:
+            raise runner.error
+        with self._questions.ask() as question:
+            runner.carry_out(self.core.ask(make(question.number)))
+            try:
+                await question.wait()
+            finally:
+                self.core.cancel(question.number)
+        if question.answer is None:
+            raise runner.error or StoreClosed(f"log {runner.name}: it is closed")
+        return question.answer
+
+
+class RemoteSource:
+    """The leader, wherever it is."""
+
+    def __init__(self, part: LogProxyPart, patience: float) -> None:
+        """Ask through ``part``, with so many seconds of ``patience``."""
+        self._part = part
+        self._patience = patience
+        self._counted: tuple[bytes | None, int] = None, 0
+
+    @property
+    def name(self) -> str:
+        """Give the name of the log."""
+        return self._part.runner.name
+
+    @property
+    def known_count(self) -> int:
+        """Give the number of partitions, if the leader of this group has said it."""
+        group, count = self._counted
+        return count if group == self._part.core.group else 0
+
+    async def partition_count(self) -> int:
+        """Give the number of partitions, as the leader says."""
+        try:
+            count = len((await self.state())[0])
+        except NotAllowed:  # It may append all the same.
+            counted = await self._ask(CountQuery)
+            assert isinstance(counted, Counted), counted
+            count = counted.partition_count
+        self._counted = self._part.core.group, count
+        return count
+
+    async def fetch(self, positions: Positions, size_max: int, seconds: float) -> Batch:
+        """Have the leader read, and wait."""
+        deadline = trio.current_time() + seconds
+        while True:
+            left = max(0.0, deadline - trio.current_time())
+            ticks = WAIT_TICKS_MAX if math.isinf(left) else math.ceil(left * TICKS_PER_SECOND)
+            ticks = min(ticks, WAIT_TICKS_MAX)
+            answer = await self._ask(
+                partial(Fetch, positions=positions, size_max=size_max, wait_ticks=ticks)
+            )
+            assert isinstance(answer, Fetched), answer
+            starts_ends = zip(answer.starts, answer.ends, strict=True)
+            batch = Batch(answer.runs, [Span(start, end) for start, end in starts_ends])
+            is_lost = any(
+                offset < span.start
+                for (_, offset), span in zip(positions, batch.spans, strict=True)
+            )
+            if batch.runs or is_lost or trio.current_time() >= deadline:
+                return batch
+
+    async def state(self) -> tuple[Sequence[Span], Cursors]:
+        """Ask what there is."""
+        state = await self._ask(StateQuery)
+        assert isinstance(state, State), state
+        spans = [Span(*span) for span in zip(state.starts, state.ends, strict=True)]
+        return spans, state.cursors
+
+    async def offset_at(self, partition: int, timestamp_ns: int) -> int:
+        """Have the leader look it up."""
+        found = await self._ask(partial(TimeQuery, partition=partition, timestamp_ns=timestamp_ns))
+        assert isinstance(found, Found), found
+        return found.offset
+
+    async def _ask(self, make: Callable[[int], Query]) -> Answer:
+        answer = await self._part.ask(make)
+        if isinstance(answer, QueryFailed):
+            text = answer.text
+            if answer.code is ErrorCode.KEEPER_UNREACHABLE:
+                text = unreachable(self._patience)
+            raise store_error(answer.code, f"log {self.name}: {text}")
+        return answer
+
+
+def unreachable(seconds: float) -> str:
+    """Say that no keeper answers, and what to do."""
+    return (
+        f"no keeper answered within {seconds:g} s: attach one with attach_log, and peer with its"
+        " mesh"
+    )

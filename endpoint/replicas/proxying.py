@@ -1,0 +1,62 @@
+"""What proxies of stores and logs have in common: who is there to be asked."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from endpoint.replicas.parts import AnyEffect, Core, Kind, Topics
+from endpoint.replicas.runner import Runner
+from wire.identifiers import EndpointId
+
+
+class ProxyCore(Core, Protocol):
+    """What decides for a proxy."""
+
+    def survey(self, replicas: Sequence[EndpointId]) -> Sequence[AnyEffect]:
+        """Learn which replicas can be reached, the nearest first."""
+
+
+FindReplicas = Callable[[], Sequence[EndpointId]]
+"""Gives the replicas that can be reached, the nearest first."""
+
+CoreT = TypeVar("CoreT", bound=ProxyCore)
+
+
+class ProxyPart(ABC, Generic[CoreT]):
+    """The questions of a proxy."""
+
+    leader = None
+    backend = None
+    runner: Runner
+
+    def __init__(self, core: CoreT, find_replicas: FindReplicas) -> None:
+        """Tell ``core`` which replicas there are, from time to time."""
+        self.core = core
+        """What decides."""
+        self.find_replicas = find_replicas
+
+    @property
+    @abstractmethod
+    def kind(self) -> Kind:
+        """What it is, in sentences."""
+
+    @abstractmethod
+    def topics(self, name: str) -> Topics:
+        """Hear on the proxies' topic, and speak to replicas on that of their group."""
+
+    def survey(self) -> None:
+        """Tell the proxy which replicas there are now: paths may be others, too."""
+        self.runner.carry_out(self.core.survey(self.find_replicas()))
+
+    def carry_out(self, effect: AnyEffect) -> Sequence[AnyEffect]:
+        """Do what only proxies ask."""
+        raise AssertionError(f"no proxy asks for {effect}")
+
+    def was_carried_out(self) -> None:
+        """Do nothing: answers wake those that wait."""
+
+    @abstractmethod
+    def was_closed(self) -> None:
+        """Wake all that wait: nothing comes any more."""

@@ -1,0 +1,1 @@
+"""Other libraries' interfaces on the mesh, for programs that come from them."""

@@ -1,0 +1,1 @@
+"""Broker's JSON messages over WebSocket, served and dialled (extra ``websocket``)."""

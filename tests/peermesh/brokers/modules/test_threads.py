@@ -1,0 +1,266 @@
+"""Calls from many threads, which another one interrupts at every line of the broker's code."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from peermesh.brokers.modules import (
+    AddLinkError,
+    BrokerError,
+    LinkPolicy,
+    Message,
+    RemoveLinkError,
+)
+from peermesh.testing.time_limits import limit
+from tests.peermesh.brokers.modules.requirements import requirement
+from tests.peermesh.brokers.modules.switching import switching
+
+THREADS = 32
+SINKS = 6
+SEEDS = range(6)
+
+PATIENCE_SECONDS = 0.005
+"""Longer than where many threads run: few wait for a lock, and a slow one is waited for."""
+
+
+def disturb(kit, name: str, chance: random.Random) -> None:
+    """Do something to a source that must not touch what it publishes to its own sink."""
+    broker = kit.broker
+    match chance.randrange(6):
+        case 0:
+            own = broker.add_module(kit.Collector(), inbox_size=2)
+            broker.add_link(name, own, chance.choice(["drop_oldest", "drop_newest"]))
+            broker.publish(name, Message((name, None)))
+            assert broker.remove_module(own, drain=chance.random() < 0.5)
+        case 1:
+            broker.retain()
+            broker.release()
+        case 2:
+            broker.modules()
+            broker.links()
+        case 3:
+            other = f"sink {chance.randrange(SINKS)}"
+            with contextlib.suppress(AddLinkError):
+                broker.add_link(name, other, LinkPolicy.DROP_NEWEST)
+                broker.remove_link(name, other)
+
+
+def operate(kit, count: int) -> None:
+    """Do random operations in 32 threads, and see that nothing was lost, doubled or out of turn."""
+    broker = kit.broker
+    sinks = [kit.Collector() for _ in range(SINKS)]
+    for number, sink in enumerate(sinks):
+        broker.add_module(sink, f"sink {number}", inbox_size=8)
+    for thread in range(THREADS):
+        broker.add_module(kit.Collector(), f"source {thread}")
+        broker.add_link(f"source {thread}", f"sink {thread % SINKS}")
+
+    def run(thread: int) -> None:
+        chance, name = random.Random(thread), f"source {thread}"
+        for number in range(count):
+            broker.publish(name, Message((name, number)))
+            disturb(kit, name, chance)
+
+    kit.in_threads(*[lambda thread=thread: run(thread) for thread in range(THREADS)])
+    delivered = {link.source: link.delivered for link in broker.links()}
+    for number in range(SINKS):
+        assert broker.remove_module(f"sink {number}")
+    for thread in range(THREADS):
+        sink, name = sinks[thread % SINKS], f"source {thread}"
+        assert not sink.was_concurrent
+        numbers = [number for source, number in sink.received if source == name]
+        assert [number for number in numbers if number is not None] == list(range(count))
+        assert delivered[name] == len(numbers)
+    assert not kit.failures
+
+
+def test_thirty_two_threads_of_random_operations_lose_nothing_and_never_stop(kit) -> None:
+    operate(kit, 150)
+
+
+def test_thirty_two_threads_that_are_switched_at_every_line_do_neither(kit) -> None:
+    with switching(0) as scheduler:
+        operate(kit, 8)
+    assert scheduler.switches > 3_000
+
+
+def at_once(kit, seed: int, *calls: Callable[[], object]) -> None:
+    """Make calls in threads that are switched at every line."""
+    with switching(seed, PATIENCE_SECONDS) as scheduler:
+        kit.in_threads(*scheduler.run_together(calls))
+
+
+def counted(calls: int, call: Callable[[], object], error: type[Exception]) -> list[Callable]:
+    """Give calls, and a list of those that succeeded, which gets one entry each."""
+    succeeded: list[object] = []
+
+    def run() -> None:
+        with contextlib.suppress(error):
+            succeeded.append(call())
+
+    return [*[run] * calls, succeeded]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@requirement("SRS_BROKER_13_023")
+@requirement("SRS_BROKER_13_039")
+def test_modules_that_are_added_at_once_are_all_there(kit, seed: int) -> None:
+    numbers: list[int] = []
+    add = kit.broker.add_module
+    at_once(kit, seed, *[lambda: numbers.append(add(kit.Collector()))] * 6)
+    assert len(set(numbers)) == len(kit.broker.modules()) == 6
+    *calls, succeeded = counted(4, lambda: add(kit.Collector(), "one"), BrokerError)
+    at_once(kit, seed, *calls)
+    assert len(succeeded) == 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@requirement("SRS_BROKER_17_030")
+def test_a_link_that_is_added_at_once_is_added_once(kit, seed: int) -> None:
+    broker, sink = kit.broker, kit.Collector()
+    broker.add_module(kit.Collector(), "a")
+    broker.add_module(sink, "b")
+    *calls, succeeded = counted(4, lambda: broker.add_link("a", "b"), AddLinkError)
+    at_once(kit, seed, *calls)
+    assert len(succeeded) == len(broker.links()) == 1
+    broker.publish("a", Message(1))
+    broker.remove_module("b")
+    assert sink.received == [1]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_links_of_one_source_that_are_added_at_once_are_all_there(kit, seed: int) -> None:
+    broker, names = kit.broker, [f"sink {number}" for number in range(6)]
+    broker.add_module(kit.Collector(), "a")
+    for name in names:
+        broker.add_module(kit.Collector(), name)
+    at_once(kit, seed, *[lambda name=name: broker.add_link("a", name) for name in names])
+    assert sorted(link.sink for link in broker.links()) == names
+    at_once(kit, seed, *[lambda name=name: broker.remove_link("a", name) for name in names[1:]])
+    assert [link.sink for link in broker.links()] == names[:1]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@requirement("SRS_BROKER_17_036")
+def test_a_link_that_is_removed_at_once_is_removed_once(kit, seed: int) -> None:
+    broker = kit.broker
+    for name in "ab":
+        broker.add_module(kit.Collector(), name)
+    broker.add_link("a", "b")
+    *calls, succeeded = counted(4, lambda: broker.remove_link("a", "b"), RemoveLinkError)
+    at_once(kit, seed, *calls)
+    assert len(succeeded) == 1
+    assert broker.links() == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@requirement("SRS_BROKER_13_088")
+def test_a_module_that_is_removed_at_once_is_removed_once(kit, seed: int) -> None:
+    broker = kit.broker
+    broker.add_module(kit.Collector(), "a")
+    *calls, succeeded = counted(4, lambda: broker.remove_module("a"), BrokerError)
+    at_once(kit, seed, *calls)
+    assert succeeded == [True]
+    assert broker.modules() == []
+
+
+class Publishing:
+    """Publishes in a task, from its first message on until it is told that it is over."""
+
+    def __init__(self, started: threading.Event, over: list[bool]) -> None:
+        self._started = started
+        self._over = over
+
+    async def attach(self, port: object) -> None:
+        self._port = port
+
+    async def receive(self, message: Message) -> None:
+        self._started.set()
+        while not self._over:
+            await self._port.publish(Message("first"))
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["thread", "task"])
+@pytest.mark.parametrize("seed", range(3, 21))
+@requirement("SRS_BROKER_17_022")
+def test_nothing_comes_by_a_link_after_it_was_removed(kit, seed: int, is_async: bool) -> None:
+    """What removes it publishes by another way, twice: nothing comes in between."""
+    broker, sink, started, over = kit.broker, kit.Collector(), threading.Event(), []
+
+    with switching(seed, PATIENCE_SECONDS) as scheduler:
+        source = broker.add_module(Publishing(started, over) if is_async else kit.Collector())
+        way, other = broker.add_module(sink, inbox_size=100_000), broker.add_module(kit.Collector())
+        broker.add_link(source, way)
+        broker.add_link(other, way)
+        driver = broker.add_module(kit.Collector())
+        broker.add_link(driver, source)
+
+        def publish() -> None:
+            if is_async:
+                broker.publish(driver, Message())
+                return
+            started.set()
+            while not over:
+                broker.publish(source, Message("first"))
+
+        def remove() -> None:
+            assert started.wait(limit())
+            for number in range(10):
+                broker.remove_link(source, way)
+                for _ in range(2):
+                    broker.publish(other, Message(number))
+                broker.add_link(source, way)
+            over.append(True)
+
+        kit.in_threads(*scheduler.run_together([publish, remove]))
+        broker.remove_module(source)
+        broker.remove_module(way)
+    for number in range(10):
+        place = sink.received.index(number)
+        assert sink.received[place + 1] == number
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@requirement("SRS_BROKER_13_089")
+@requirement("SRS_BROKER_13_099")
+def test_an_inbox_that_many_fill_at_once_loses_nothing_and_receives_in_turn(kit, seed) -> None:
+    broker, sink = kit.broker, kit.Collector()
+    with switching(seed):
+        broker.add_module(sink, "sink", inbox_size=1)
+        for name in "abcd":
+            broker.add_module(kit.Collector(), name)
+            broker.add_link(name, "sink")
+
+        def publish(name: str) -> None:
+            for number in range(5):
+                broker.publish(name, Message((name, number)))
+
+        kit.in_threads(*[lambda name=name: publish(name) for name in "abcd"])
+        assert broker.remove_module("sink")
+    assert not sink.was_concurrent
+    for name in "abcd":
+        assert [number for source, number in sink.received if source == name] == list(range(5))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@requirement("SRS_BROKER_02_001")
+@requirement("SRS_BROKER_02_003")
+def test_what_was_delivered_before_a_removal_is_received_and_nothing_behind_it(kit, seed) -> None:
+    broker, sink, taken = kit.broker, kit.Collector(), []
+    with switching(seed):
+        source = broker.add_module(kit.Collector())
+        broker.add_link(source, broker.add_module(sink, "sink"))
+
+        def publish() -> None:
+            for number in range(8):
+                broker.publish(source, Message(number))
+                taken.append(number)
+
+        kit.in_threads(publish, lambda: broker.remove_module("sink"))
+    assert sink.received == list(range(len(sink.received)))
+    assert sink.closed.is_set()

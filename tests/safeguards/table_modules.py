@@ -1,0 +1,261 @@
+"""The safeguards of the module broker."""
+
+from __future__ import annotations
+
+from tests.safeguards.safeguard import Safeguard
+
+BROKER = "peermesh/brokers/modules/broker.py"
+SWITCHBOARD = "peermesh/brokers/modules/switchboard.py"
+WORKER = "peermesh/brokers/modules/worker.py"
+PROCESS_WORKER = "peermesh/brokers/modules/process_worker.py"
+
+TESTS = "tests/peermesh/brokers/modules"
+FAILING = f"{TESTS}/test_failing.py"
+PROCESS = f"{TESTS}/test_process.py"
+SEED = f"{TESTS}/test_seed.py"
+THREADS = f"{TESTS}/test_threads.py"
+BOARD = f"{TESTS}/test_switchboard.py"
+
+MODULES = [
+    Safeguard(
+        "a module that raises SystemExit goes on, in a thread",
+        "its worker ends, and what waits for it goes with it",
+        WORKER,
+        "            except BaseException as error:\n                seat.failed",
+        "            except Exception as error:\n                seat.failed",
+        (f"{FAILING}::test_a_module_that_raises_anything_is_reported_and_goes_on",),
+    ),
+    Safeguard(
+        "a module that raises SystemExit goes on, in a task",
+        "its task ends, and with it those of all async modules",
+        WORKER,
+        "            except BaseException as error:\n                _let_cancel(error)\n                seat",
+        "            except Exception as error:\n                _let_cancel(error)\n                seat",
+        (f"{FAILING}::test_a_module_that_raises_anything_is_reported_and_goes_on",),
+    ),
+    Safeguard(
+        "a module that raises SystemExit goes on, in a process",
+        "the process ends, and has to be started again",
+        "peermesh/brokers/modules/child.py",
+        "    except BaseException as error:\n        trace",
+        "    except Exception as error:\n        trace",
+        (f"{FAILING}::test_a_module_that_raises_anything_is_reported_and_goes_on",),
+    ),
+    Safeguard(
+        "a worker that ends otherwise is reported",
+        "a module disappears with its messages, and nothing says so",
+        WORKER,
+        "        except BaseException as error:\n            self._lost(error)\n        finally:",
+        "        except BaseException:\n            pass\n        finally:",
+        (f"{FAILING}::test_a_worker_that_ends_otherwise_says_how_many_messages_went_with_it",),
+    ),
+    Safeguard(
+        "modules of a layout begin when all links are there",
+        "what a sensor publishes first goes nowhere",
+        "peermesh/brokers/modules/deployment.py",
+        "inbox_size=plan.inbox_size, start=False)",
+        "inbox_size=plan.inbox_size)",
+        (f"{TESTS}/test_layout.py",),
+    ),
+    Safeguard(
+        "a module's process that cannot be started fails its messages",
+        "its worker waits for ever, and so does the end of the broker",
+        PROCESS_WORKER,
+        '            self._give_up(f"{path} cannot be run: {error}")\n',
+        "            pass\n",
+        (f"{PROCESS}::test_a_process_that_cannot_be_started_fails_its_messages",),
+    ),
+    Safeguard(
+        "what a process had begun is not given to the next one",
+        "a message that kills its process kills all that come after",
+        PROCESS_WORKER,
+        "self._settle(child, begun, has_failed=True)",
+        "self._settle(child, ended, has_failed=True)",
+        (f"{PROCESS}::test_what_a_process_that_dies_had_not_begun_is_given_to_the_next_one_once",),
+    ),
+    Safeguard(
+        "what a process had done with is not given to the next one",
+        "a message is received twice",
+        PROCESS_WORKER,
+        "        self._settle(child, ended)\n",
+        "",
+        (f"{PROCESS}::test_what_a_process_that_dies_had_not_begun_is_given_to_the_next_one_once",),
+    ),
+    Safeguard(
+        "what a process had not begun is given to the next one",
+        "messages on their way to a process that dies are lost",
+        PROCESS_WORKER,
+        "            self._pending.extendleft(reversed(self._flight))\n",
+        "            pass\n",
+        (f"{PROCESS}::test_what_a_process_that_dies_had_not_begun_is_given_to_the_next_one_once",),
+    ),
+    Safeguard(
+        "what a process publishes, its worker publishes",
+        "a circle of links through a process stops for ever",
+        PROCESS_WORKER,
+        "        self._broker.work_as(self._seat)\n",
+        "",
+        (f"{PROCESS}::test_a_circle_through_a_process_does_not_stop",),
+    ),
+    Safeguard(
+        "a hang-up of the terminal ends no process",
+        "a gateway's processes die with the terminal that it was started in",
+        "peermesh/brokers/modules/process.py",
+        "(signal.SIGINT, signal.SIGHUP)",
+        "(signal.SIGINT,)",
+        (f"{PROCESS}::test_what_a_terminal_sends_to_its_group_ends_no_process",),
+    ),
+    Safeguard(
+        "the topic of a message from the mesh is the mesh's word",
+        "a peer says that its message came on another topic, and is believed",
+        "peermesh/brokers/modules/mesh.py",
+        "{**message.properties, TOPIC_PROPERTY: topic}",
+        "{TOPIC_PROPERTY: topic, **message.properties}",
+        (f"{TESTS}/test_mesh.py",),
+    ),
+    Safeguard(
+        "nobody waits in a circle",
+        "two modules that publish to each other stop for ever",
+        SWITCHBOARD,
+        "            if seat is worker:\n                return False\n",
+        "            if seat is worker:\n                return True\n",
+        (BOARD,),
+    ),
+    Safeguard(
+        "an inbox is open when it was emptied while it was found full",
+        "publishers wait for a worker that waits for them",
+        SWITCHBOARD,
+        "        return not self.reopen()\n",
+        "        return True\n",
+        (BOARD,),
+    ),
+    Safeguard(
+        "those that wait for room are not passed",
+        "a publisher waits for ever while others find room",
+        SWITCHBOARD,
+        "        self.limit = 0\n",
+        "",
+        (BOARD,),
+    ),
+    Safeguard(
+        "a length alone makes no room",
+        "four bytes of a module's process take 16 MiB of its broker",
+        "peermesh/brokers/modules/pipe.py",
+        "self._input.read(min(size, PIECE_SIZE))",
+        "self._input.read(size)",
+        (f"{TESTS}/test_pipe.py",),
+    ),
+    Safeguard(
+        "full inboxes hold publishers up",
+        "the inbox of a slow module fills the memory",
+        SWITCHBOARD,
+        "            if sink.is_full() and self._must_wait(sink, worker):\n                return Verdict.WAIT\n",
+        "            pass\n",
+        (f"{TESTS}/test_broker.py",),
+    ),
+    Safeguard(
+        "a broker keeps no message",
+        "the memory fills with messages that were received long ago",
+        SWITCHBOARD,
+        "        late: list[Link] | tuple[()] = ()\n",
+        "        late: list[Link] | tuple[()] = ()\n"
+        "        Seat.deliver.__dict__.setdefault('kept', []).append(message)\n",
+        (SEED,),
+    ),
+    Safeguard(
+        "a worker keeps no message while it waits",
+        "the last message of each module stays in the memory",
+        WORKER,
+        "            message = None  # Nothing of it stays here while the next one is waited for.\n",
+        "",
+        (SEED,),
+    ),
+    Safeguard(
+        "a worker that has ended leaves the broker",
+        "each module that was removed stays in the memory",
+        BROKER,
+        "        self._workers.pop(seat.number).room.notify_all()\n",
+        "        self._workers[seat.number].room.notify_all()\n",
+        (SEED,),
+    ),
+    Safeguard(
+        "links are made under the lock",
+        "two calls at once make a link twice",
+        BROKER,
+        "        with self._lock:\n            self._core.add_link(",
+        "        if self._lock:\n            self._core.add_link(",
+        (THREADS,),
+    ),
+    Safeguard(
+        "links are removed under the lock",
+        "two calls at once remove a link twice",
+        BROKER,
+        "        with self._lock:\n            seat = self._core.remove_link(",
+        "        if self._lock:\n            seat = self._core.remove_link(",
+        (THREADS,),
+    ),
+    Safeguard(
+        "modules are removed under the lock",
+        "two calls at once remove a module twice",
+        BROKER,
+        "        with self._lock:\n            seat = self._core.remove_module(named)",
+        "        if self._lock:\n            seat = self._core.remove_module(named)",
+        (THREADS,),
+    ),
+    Safeguard(
+        "a thread publishes under its source's lock",
+        "messages come by a link that was removed before",
+        BROKER,
+        "            )\n        with seat.lock:\n            late = seat.deliver(message)\n",
+        "            )\n        if seat.lock:\n            late = seat.deliver(message)\n",
+        (THREADS,),
+    ),
+    Safeguard(
+        "a task publishes under its source's lock",
+        "messages come by a link that was removed before",
+        BROKER,
+        "_cancelled()\n        with seat.lock:\n            late = seat.deliver(message)\n",
+        "_cancelled()\n        if seat.lock:\n            late = seat.deliver(message)\n",
+        (THREADS,),
+    ),
+    Safeguard(
+        "what waits is dropped where that is asked for",
+        "a module that is to end at once receives a thousand messages before",
+        BROKER,
+        "        if not drain:\n",
+        "        if False:\n",
+        (SEED,),
+    ),
+    Safeguard(
+        "modules are limited",
+        "a program that adds module after module has the machine out of threads",
+        SWITCHBOARD,
+        "        if len(self._seats) >= MODULES_MAX:\n",
+        "        if False:\n",
+        (BOARD,),
+    ),
+    Safeguard(
+        "links are limited",
+        "a program that adds link after link fills the memory",
+        SWITCHBOARD,
+        "        if self._links >= LINKS_MAX:\n",
+        "        if False:\n",
+        (BOARD,),
+    ),
+    Safeguard(
+        "remove_module takes a module alone",
+        "None is a module that is not there, and not a mistake",
+        BROKER,
+        "        named = _named(module)\n",
+        "        named = module\n",
+        (SEED,),
+    ),
+    Safeguard(
+        "a message holds a value of the mesh",
+        "a message that cannot leave the process fails far from its sender",
+        "peermesh/brokers/modules/message.py",
+        '            object.__setattr__(self, "content", _frozen(self.content, VALUE_DEPTH_MAX))\n',
+        "            pass\n",
+        (f"{TESTS}/test_message.py",),
+    ),
+]
