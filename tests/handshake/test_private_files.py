@@ -36,8 +36,8 @@ from handshake.private_files import (
 )
 from handshake.secret import ClusterSecret
 from peermesh import Backend, Endpoint
+from peermesh.cli.arguments import read_token
 from peermesh.cli.context_file import Contexts, load, save
-from peermesh.cli.serve import _read_token
 from stores.disk.log_replica import SQLiteLogReplica
 from stores.disk.store_keys import keys_from_file, write_new_key
 from tests.stores.disk.files import FOUNDING, StoreFile
@@ -348,7 +348,7 @@ def _key_of_stores(folder):
 def _token(folder):
     (folder / "token").write_text("t")
     (folder / "token").chmod(0o600)
-    return folder / "token", lambda: _read_token(folder / "token")
+    return folder / "token", lambda: read_token(folder / "token")
 
 
 def _contexts(folder):

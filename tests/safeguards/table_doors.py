@@ -204,6 +204,8 @@ DOORS = [
         "        if began < self._expired:\n",
         "        if False:\n",
         ("tests/peermesh/compat/test_store.py",),
+    ),
+    Safeguard(
         "asyncio: a call that is cancelled is cancelled in the mesh",
         "a task that was cancelled waits for ever for what its call waits for",
         "peermesh/aio/passage.py",
