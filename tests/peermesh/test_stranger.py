@@ -70,12 +70,17 @@ class Terminal:
     def __init__(self, shell: subprocess.Popen[str]) -> None:
         self._shell = shell
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self._shell.stdout is not None
         for line in self._shell.stdout:
             self._lines.put(line)
+
+    def end(self) -> None:
+        """Wait until all was read, before the pipe is closed; nothing in the shell writes more."""
+        self._reader.join(timeout=WAIT_SECONDS)
 
     def enter(self, command: str, shown: str) -> str:
         """Type a command, wait until it has printed what the document shows, and give that."""
@@ -105,10 +110,12 @@ def terminal(stranger: Stranger, folder: Path) -> Iterator[Terminal]:
         start_new_session=True,
     )
     with shell:
+        opened = Terminal(shell)
         try:
-            yield Terminal(shell)
+            yield opened
         finally:
             os.killpg(shell.pid, signal.SIGKILL)
+            opened.end()
 
 
 def typed(console: str) -> list[tuple[str, str]]:

@@ -251,7 +251,7 @@ async def test_a_log_has_a_keeper_or_a_group(logs, tmp_path) -> None:
             other = group.lives["b"].endpoint
             await logs.until(lambda: "kept" in other.known_logs())
             with pytest.raises(MasterExists, match="has its keeper"):
-                await other.attach_log_replica("kept", voters="abc")
+                await other.attach_log_replica("kept", voters=tuple("abc"))
         store = await endpoint.attach_replica("l", voters=("a",))
         assert await store.await_leader(limit()) == "a", "a store may have the same name"
 
