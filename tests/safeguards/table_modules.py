@@ -258,4 +258,12 @@ MODULES = [
         "            pass\n",
         (f"{TESTS}/test_message.py",),
     ),
+    Safeguard(
+        "a process module has so many messages under way",
+        "what a dead process had is more than anybody can be told of, and memory grows with its pipe",
+        "peermesh/brokers/modules/process_worker.py",
+        "            len(self._flight) < FLIGHT_COUNT and self._flight_size < FLIGHT_SIZE\n",
+        "            self._flight_size < FLIGHT_SIZE\n",
+        (f"{TESTS}/test_process.py",),
+    ),
 ]
