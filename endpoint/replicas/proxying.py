@@ -1,4 +1,4 @@
-"""What proxies of stores and logs have in common: who is there to be asked."""
+"""What proxies of stores and logs have in common: which replicas there are to be asked."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class CountQuery:
-    """How many partitions are there? Who may append, and not read, has to know as well."""
+    """How many partitions are there? A writer without the right to read has to know as well."""
 
     query: int
 

@@ -203,7 +203,7 @@ GROUP_CORE = [
         ("tests/stores/group/test_member.py",),
     ),
     Safeguard(
-        "group core: only who asks for a vote is given one by itself",
+        "group core: only a member that asks for a vote is given one by itself",
         "an observer that leaves takes a vote along, and a majority with it",
         "stores/group/followers.py",
         "            if follower.wants_vote\n            and self.is_healthy(member, BREAK_TICKS)\n",

@@ -300,7 +300,7 @@ LOG_MACHINE = [
         "tests/stores/group/test_snapshots.py",
     ),
     _part(
-        "what is let go stays for who is sent it",
+        "what is let go stays for the member that is sent it",
         "a member never catches up with a log that lets entries go",
         "stores/replica/logs/books.py",
         "        starts = kept_starts(member, machine.partitions.starts())\n",

@@ -114,7 +114,7 @@ MODULES = [
         (f"{TESTS}/test_mesh.py",),
     ),
     Safeguard(
-        "nobody waits in a circle",
+        "no module waits in a circle",
         "two modules that publish to each other stop for ever",
         SWITCHBOARD,
         "            if seat is worker:\n                return False\n",

@@ -1,4 +1,4 @@
-"""Locks and elections over sessions: who comes first holds, and each waits for the one before it.
+"""Locks and elections over sessions: the first to come holds, and each waits for the one before it.
 
 All who want a name put a key of their own, each in a session of its own. The one whose key was put
 first holds it. The next one watches that key alone, so that its end wakes one waiter and no herd.

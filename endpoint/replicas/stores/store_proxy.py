@@ -97,7 +97,7 @@ def _entries(answer: ReadAnswerCommand) -> list[tuple[bytes, Stored]]:
 
 @public
 class StoreProxy(StoreHandle, Reader):
-    """A store without a copy: for who comes, reads or writes a little, and goes.
+    """A store without a copy: for a program that comes, reads or writes a little, and goes.
 
     Reads ask the nearest replica, and never go back; they see every write whose receipt this handle
     has. Mutations go to the master, and are applied once.

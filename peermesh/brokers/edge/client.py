@@ -155,7 +155,7 @@ class Client(Opened):
                 data = await self._registry.read(self._path(topic))
                 return parse_address(data) if data is not None else None
             if await self._registry.read(BROKER) is None:
-                await self._registry.clear()  # A visitor may be the only one who is there.
+                await self._registry.clear()  # A visitor may be the only client there is.
                 return None
             both: Addresses | None = parse_addresses(await self._registry.read(ROOT) or "null")
         except RegistryError as error:

@@ -46,7 +46,7 @@ INBOX_SIZE_MAX: Final = 1_048_576
 """The largest inbox that may be asked for: some hundred megabytes of small messages."""
 
 EXCESS_MAX: Final = 65_536
-"""Messages beyond its size that an inbox takes of those who may not wait. A circle of links in
+"""Messages beyond its size that an inbox takes of senders that may not wait. A circle of links in
 which each message makes more than one would otherwise grow until the memory is full."""
 
 NAME_SIZE_MAX: Final = 256

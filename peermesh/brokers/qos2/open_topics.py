@@ -208,7 +208,7 @@ class OpenTopics:
         return await _end_of_empty(log)
 
     async def _close(self, topic: str) -> None:
-        """Let go of a topic's log; who reads it is told that it is closed."""
+        """Let go of a topic's log; its readers are told that it is closed."""
         log = self._topics.pop(topic).log
         await log.close()
         self._shut_pool.leave(log.name())

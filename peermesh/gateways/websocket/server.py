@@ -76,7 +76,7 @@ class WebSocketStatistics:
 
 @dataclass(slots=True)
 class _Client:
-    """Who is connected, and to what it has subscribed."""
+    """Which client is connected, and to what it has subscribed."""
 
     principal: Principal
     topics: tuple[str, ...]
@@ -179,7 +179,7 @@ class WebSocketGateway:
     async def _admit(
         self, request: WebSocketRequest, arrival: Arrival, certified: Principal
     ) -> Principal:
-        """Say who comes in; raises ``Refusal``."""
+        """Say which principal comes in; raises ``Refusal``."""
         self._guard.refresh()
         if request.path.partition("?")[0] != PATH:
             raise NotFound(f"nothing is served there: ask for {PATH}")

@@ -74,7 +74,7 @@ async def test_a_client_of_a_gateway_hears_all_but_itself(kit):
             await there.publish("/a/2", b"bytes")
             for each in (first, second):
                 assert (await each.subscriber.get()) == ("/a/2", b"bytes")
-            for number in range(5):  # Of which two find room, and nobody waits.
+            for number in range(5):  # The queue has room for two of them, and no call waits.
                 await first.publish("/a/1", encode(number))
             assert isinstance((await second.subscriber.get()).data, Missed)
             assert second.subscriber.available() == 2
