@@ -23,5 +23,5 @@ PORT: Final = Port(
         "pass on": Right.RELAY,
         "have publishers wait": Right.HOLD,
     },
-    "Asked of frames by `endpoint.mesh.authorisation`, of commands by `stores.gatekeeping`.",
+    "Asked of frames by `endpoint.mesh.authorisation`, of commands by `stores.group.rights`.",
 )

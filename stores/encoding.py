@@ -1,34 +1,29 @@
-"""The bytes of actions and commands: CBOR arrays, written fast and read with suspicion.
+"""The bytes of actions: CBOR arrays, written fast and read with suspicion.
 
-An action is ``[kind, fields…]``; a command is ``[kind, endpoint, object, session, epoch, sequence,
-fields…]``. Kinds 1 to 14 are the seed's fourteen commands in the seed's order; ours follow from 32.
+An action is ``[kind, fields…]``. Kinds 1 to 8 are the seed's, in the seed's order; ours follow from
+32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from io import BytesIO
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn
 
 import cbor2
 
-from channels.config import NACK_COUNT_MAX
-from stores import actions, commands, fields
+from stores import actions, fields
 from stores.actions import Action, WriterId
-from stores.commands import Actions, Content, InternalCommand
 from stores.limits import BATCH_COUNT_MAX
 from wire import cbor
 from wire.errors import DecodeError
-from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId, EntityId
 from wire.limits import VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX
 from wire.shape import check_shape
 
-_KindT = TypeVar("_KindT")
-_Shape = tuple[type[_KindT], tuple[Callable[[object], Any], ...]]
+_Shape = tuple[type[Action], tuple[Callable[[object], Any], ...]]
 """A class, and what its fields accept, in order."""
 
-_ACTION_SHAPES: Final[dict[int, _Shape[Action]]] = {
+_ACTION_SHAPES: Final[dict[int, _Shape]] = {
     1: (
         actions.PutCommand,
         (fields.writer, fields.optional_count, fields.optional_count, fields.pairs),
@@ -74,24 +69,7 @@ _ACTION_SHAPES: Final[dict[int, _Shape[Action]]] = {
     ),
 }
 
-_CONTENT_SHAPES: Final[dict[int, _Shape[Content]]] = {
-    9: (commands.AttachWriterCommand, (fields.count,)),
-    10: (commands.KeepaliveCommand, (fields.flag,)),
-    11: (commands.CumulativeAckCommand, ()),
-    12: (commands.NackCommand, (fields.list_of(fields.count, NACK_COUNT_MAX),)),
-    14: (commands.RetransmitFailedCommand, ()),
-    32: (Actions, (fields.payloads,)),
-    36: (commands.HandshakeRequestCommand, (fields.optional_writer, fields.count)),
-    37: (commands.UnknownConsumerCommand, ()),
-    42: (commands.DetachCommand, ()),
-    # Below 64, where the messages of logs begin: logs hear it too.
-    44: (commands.NotAllowedCommand, (fields.flag, fields.text)),
-}
-
-_KINDS: Final[dict[type, int]] = {
-    **{shape[0]: kind for kind, shape in _ACTION_SHAPES.items()},
-    **{shape[0]: kind for kind, shape in _CONTENT_SHAPES.items()},
-}
+_KINDS: Final[dict[type, int]] = {shape[0]: kind for kind, shape in _ACTION_SHAPES.items()}
 
 
 # -- out -------------------------------------------------------------------------------------------
@@ -108,21 +86,12 @@ def encode_action(action: Action) -> bytes:
     return cbor2.dumps([_KINDS[type(action)], *_packed(action)])
 
 
-def encode_command(command: InternalCommand) -> bytes:
-    """Write a command."""
-    content, sender = command.content, command.sender
-    head = [_KINDS[type(content)], sender.endpoint, sender.object]
-    body = [command.session, command.epoch, command.sequence, *_packed(content)]
-    return cbor2.dumps([*head, *body])
-
-
-def _packed(value: Action | Content) -> list[object]:
+def _packed(value: Action) -> list[object]:
     return [fields.pack(getattr(value, name)) for name in type(value).__match_args__]
 
 
 _BATCH_RESULT_KIND: Final = _KINDS[actions.BatchResultCommand]
 _PUT_KIND: Final = _KINDS[actions.PutCommand]
-_ACTIONS_KIND: Final = _KINDS[Actions]
 _PUT_START: Final = b"\x85\x01\x58\x20"
 """An array of five, the kind, and the head of the writer's 32 bytes."""
 
@@ -155,23 +124,6 @@ def encode_put(
     )
 
 
-class ActionsEncoder:
-    """Writes the commands that carry runs of actions, for one sender and one epoch.
-
-    All but the sequence number and the payloads repeats, and is encoded once.
-    """
-
-    def __init__(self, sender: EntityId, session: int | None, epoch: int) -> None:
-        """Prepare what repeats."""
-        repeated = cbor2.dumps([_KINDS[Actions], sender.endpoint, sender.object, session, epoch])
-        # The new head promises two more items, the sequence number and the payloads.
-        self._start = cbor.head(cbor.ARRAY, 7) + repeated[1:]
-
-    def encode(self, sequence: int, payloads: Sequence[bytes]) -> bytes:
-        """Write the command."""
-        return b"".join((self._start, cbor.head(cbor.UNSIGNED, sequence), _byte_strings(payloads)))
-
-
 # -- in --------------------------------------------------------------------------------------------
 
 
@@ -187,38 +139,11 @@ def decode_action(data: bytes) -> Action:
             None if expiry_ns is None else fields.count(expiry_ns),
             fields.pairs(pairs),
         )
-    return _build(_ACTION_SHAPES, kind, items)
+    return _build(kind, items)
 
 
-def decode_command(data: bytes) -> InternalCommand:
-    """Read a command; raises ``DecodeError``."""
-    kind, endpoint, number, session, epoch, sequence, *items = load_array(data, size_min=6)
-    if type(endpoint) is not bytes or type(number) is not int:
-        raise DecodeError("a store command does not say who sent it")
-    if epoch is None and kind != _KINDS[commands.HandshakeRequestCommand]:
-        raise DecodeError("a store command without the epoch that it belongs to")
-    return InternalCommand(
-        fields.count(sequence),
-        _sender(endpoint, number),
-        None if session is None else fields.count(session),
-        None if epoch is None else fields.count(epoch),
-        # What _build would do, in half the time: most commands carry actions.
-        Actions(fields.payloads(items[0]))
-        if kind == _ACTIONS_KIND and len(items) == 1
-        else _build(_CONTENT_SHAPES, kind, items),
-    )
-
-
-@lru_cache(maxsize=1024)
-def _sender(endpoint: bytes, number: int) -> EntityId:
-    """Make an id; the same few entities send all the time."""
-    if len(endpoint) != ENDPOINT_ID_SIZE:
-        raise DecodeError(f"an endpoint's id has {ENDPOINT_ID_SIZE} bytes, not {len(endpoint)}")
-    return EntityId(EndpointId(endpoint), fields.count(number))
-
-
-def _build(shapes: dict[int, _Shape[_KindT]], kind: object, items: list[object]) -> _KindT:
-    if type(kind) is not int or (shape := shapes.get(kind)) is None:
+def _build(kind: object, items: list[object]) -> Action:
+    if type(kind) is not int or (shape := _ACTION_SHAPES.get(kind)) is None:
         raise DecodeError(f"a store command of the unknown kind {kind!r:.40}")
     build, accepts = shape
     if len(items) != len(accepts):

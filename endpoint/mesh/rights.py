@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import Enum
 
 from endpoint.mesh.authorisation import Authorisation
 from endpoint.mesh.effects import RightsChanged
@@ -73,32 +72,10 @@ def rights_changed(
     return effects
 
 
-class Turn(Enum):
-    """What other rights of an endpoint mean for a store."""
-
-    NONE = "nothing"
-    DISMISSED = "it may have no copy any more: its session ends"
-    UNSEEN = "it may not lead any more, nor ask: it counts as unreachable"
-
-
-def turn_of(before: Rights, now: Rights, *, is_master: bool) -> Turn:
-    """Decide what a store makes of rights that are others now; ``is_master`` where it is led.
-
-    An endpoint that may lead now is found by its next heartbeat.
-    """
-    lost_reading = before.read and not now.read
-    if is_master and lost_reading:
-        return Turn.DISMISSED
-    if not is_master and (lost_reading or (before.lead and not now.lead)):
-        return Turn.UNSEEN
-    return Turn.NONE
-
-
-def turn_in_group(before: Rights, now: Rights) -> Turn:
-    """Decide what a replica of a group makes of rights that are others now.
+def has_lost(before: Rights, now: Rights) -> bool:
+    """Tell whether an endpoint may vote or read no more, as its replica has to learn.
 
     Letters are judged one by one in any case. That it is told at once saves a follower of a leader
     that lost its right the time of an election timeout.
     """
-    has_lost = (before.vote and not now.vote) or (before.read and not now.read)
-    return Turn.DISMISSED if has_lost else Turn.NONE
+    return (before.vote and not now.vote) or (before.read and not now.read)

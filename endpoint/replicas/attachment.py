@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from endpoint.replicas.guarding import Guarding
+from endpoint.replicas.guarding import GroupGuarding, Guarding
 from endpoint.replicas.hosting import AttachingHost, check_open
 from endpoint.replicas.parts import Part
 from endpoint.replicas.runner import Runner
@@ -41,11 +41,13 @@ class Attachment:
         """Read the clock."""
         return self._around.now_ns()
 
-    def run(self, name: str, part: RunPart) -> Callable[[], Awaitable[None]]:
+    def run(
+        self, name: str, part: RunPart, guarding: GroupGuarding
+    ) -> Callable[[], Awaitable[None]]:
         """Have a runner work for a part, as its ``runner``; gives what closes it."""
         check_open(self.host)
         part.runner = runner = Runner(self.host, part, name=name, now_ns=self._around.now_ns)
-        runner.guarding = self.guarding(name)
+        runner.guarding = guarding
         runner.home = self.host
         runner.start()
 

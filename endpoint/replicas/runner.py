@@ -11,13 +11,13 @@ from typing import Final, TypeVar, Unpack
 import trio
 
 from endpoint.barriers import Barrier, wait_or_tell
-from endpoint.mesh.rights import Turn
+from endpoint.mesh.rights import has_lost
 from endpoint.mesh.status import StatusCode, StatusEvent, exposed_event
 from endpoint.outcome import Outcome
 from endpoint.port_access import Home
 from endpoint.replicas.disk import close_file, describe, log_failure, on_disk
 from endpoint.replicas.freed_memory import Shrinkage, give_back
-from endpoint.replicas.guarding import Gate, Guarding
+from endpoint.replicas.guarding import GroupGuarding, LetterGate
 from endpoint.replicas.hosting import StoreHost
 from endpoint.replicas.parts import AnyEffect, Closes, Commits, Core, Kind, Part
 from endpoint.replicas.questions import Questions
@@ -35,7 +35,6 @@ from stores.effects import (
     SecondMaster,
     Unicast,
 )
-from stores.gatekeeping import Post
 from stores.outcomes import Outcome as Outcomes
 from stores.quota import QuotaLevel, QuotaLimits
 from stores.statistics import LogStatistics, StoreStatistics
@@ -101,7 +100,7 @@ class Runner:
         self.now_ns = now_ns
         self.home: Home | None = None
         """The endpoint, for ports that serve this store."""
-        self.guarding: Guarding | None = None
+        self.guarding: GroupGuarding | None = None
         """Who may do what here; ``None`` permits everything to all."""
         self.on_swap: list[Callable[[], None]] = []
         """Told when there is another core: it has changed its role."""
@@ -164,20 +163,14 @@ class Runner:
                     "%s %s: bad command from %s: %s", self.kind, self.name, sender, error
                 )
 
-    def _is_refused(self, sender: EndpointId, guard: Gate, payload: bytes) -> bool:
-        refusal = guard.examine(self._post(), payload)
+    def _is_refused(self, sender: EndpointId, guard: LetterGate, payload: bytes) -> bool:
+        refusal = guard.examine(payload)
         if refusal is None:
             return False
         assert self.guarding is not None, "the guard is from there"
         self.guarding.note(sender, refusal.text)
         self.carry_out(refusal.answer)
         return True
-
-    def _post(self) -> Post:
-        """Give what a guard has to know: one that is closed leads no more."""
-        leader = self._part.leader if self.is_master else None
-        epoch = 0 if leader is None else leader.epoch
-        return Post(self.core.entity, epoch, leader is not None)
 
     def settle(self) -> None:
         """Everything that had come was taken in: answer."""
@@ -201,17 +194,11 @@ class Runner:
 
     def rights_changed(self, endpoint: EndpointId, before: Rights, now: Rights) -> None:
         """An endpoint has other rights to this store than before."""
-        if self.guarding is None:
+        if self.guarding is None or not has_lost(before, now):
             return
-        match self.guarding.turn(before, now, is_master=self.is_master):
-            case Turn.DISMISSED:
-                self.unreachable(endpoint)
-                if self.error is None:
-                    self.carry_out(self.guarding.dismissal(endpoint, self._post()))
-            case Turn.UNSEEN:
-                self.unreachable(endpoint)
-            case Turn.NONE:
-                pass
+        self.unreachable(endpoint)
+        if self.error is None:
+            self.carry_out(self.guarding.dismissal(endpoint))
 
     async def flush_forever(self) -> None:
         """Send what gathers while the tasks of one turn run, and do a step of longer work."""

@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stores.actions import WriterId
-from stores.log.memory import Remembered
 from stores.log.runs import Flat, Run
-from stores.outcomes import Outcome
 from wire.errors import ErrorCode
 
 Positions = tuple[tuple[int, int], ...]
@@ -82,102 +80,6 @@ class Trimmed:
     """These partitions begin here now."""
 
     starts: Positions
-
-
-Event = Run | Trimmed | MoveCursor | ForgetConsumer | Remembered
-"""Requests about cursors are told as they came. What one commit made durable is taken in together:
-up to the last ``Remembered``."""
-
-
-# -- keeping in touch ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Hello:
-    """A follower or proxy to the keeper, twice a second: I am here, are you?"""
-
-    number: int
-    known_epoch: int
-    """The latest keeper that it knows of: one of an earlier term is deposed by this."""
-    writer: WriterId
-    resolved_request: int
-
-
-@dataclass(frozen=True, slots=True)
-class Welcome:
-    """The keeper answers a hello."""
-
-    epoch: int
-    number: int
-    """Of the hello."""
-    log_id: int
-    partition_count: int
-    sequence: int
-    """The latest event of the channel to followers."""
-    request: int
-    """What became of the writer's requests up to this one is known, and follows."""
-    outcomes: tuple[Outcome, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """The keeper to a writer: what became of its requests after the one that is named."""
-
-    epoch: int
-    after: int
-    outcomes: tuple[Outcome, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Join:
-    """A follower to the keeper: I have a copy up to here, take me in."""
-
-    session: int
-    log_id: int
-    epoch: int
-    """The keeper's epoch when the copy was level with it, or growing."""
-    ends: tuple[int, ...]
-    position: int
-    """The event of that epoch up to which it remembers writers and producers; zero for none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Admitted:
-    """The keeper takes a follower in: events after ``sequence`` come by the channel."""
-
-    epoch: int
-    session: int
-    sequence: int
-    heartbeat_interval_ticks: int
-    log_id: int
-    starts: tuple[int, ...]
-    ends: tuple[int, ...]
-    """At that event; the follower fetches what it lacks up to here."""
-    agreed: tuple[int, ...]
-    """Up to here its copy is right; what it has beyond, this keeper never committed."""
-    lives: tuple[tuple[int, tuple[int, ...]], ...]
-    """Epochs of the keepers up to this one, with where the log ended when each began."""
-    is_memory_new: bool
-    """Whether the pages of the memory replace what the follower remembers, or add to it."""
-    cursors: Cursors
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryQuery:
-    """A follower that catches up: give me this page of what you remembered at that event."""
-
-    session: int
-    sequence: int
-    page: int
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryPage:
-    """What the keeper remembered of writers and producers; ``None`` if it has it no more."""
-
-    sequence: int
-    page: int
-    remembered: Remembered | None
 
 
 # -- questions, and answers to them ----------------------------------------------------------------
@@ -262,24 +164,5 @@ class QueryFailed:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Proclaim:
-    """A keeper to all keepers of its log: I lead, unless your epoch is higher."""
-
-    epoch: int
-
-
 Query = Fetch | StateQuery | CountQuery | TimeQuery
 Answer = Fetched | State | Counted | Found | QueryFailed
-LogMessage = (
-    Hello
-    | Welcome
-    | Answers
-    | Join
-    | Admitted
-    | MemoryQuery
-    | MemoryPage
-    | Query
-    | Answer
-    | Proclaim
-)

@@ -37,7 +37,7 @@ class Heard(NamedTuple):
 
 PUBLISHING = "endpoint.mesh.authorisation:Authorisation.refusal"
 """Each endpoint on the way drops what a role may not publish. Nothing is done but to hand it on."""
-STORES = "endpoint.replicas.guarding:Guarding.guard"
+STORES = "endpoint.replicas.guarding:GroupGuarding.guard"
 """Each command is looked at, by the role of its sender."""
 ASKED = "endpoint.admin.desk:Desk.take"
 

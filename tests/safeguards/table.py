@@ -404,12 +404,12 @@ STORES = [
         ("tests/stores/disk/test_sqlite.py",),
     ),
     Safeguard(
-        "every start has a higher epoch",
-        "clones take a restarted master for the one before",
-        "stores/epochs.py",
-        "    return max(kept + 1, in_term, epoch_min)\n",
-        "    return kept or epoch_min\n",
-        ("tests/stores/replica/test_promotion.py",),
+        "every start has sessions of its own",
+        "a leader takes a restarted member for the one before, and sends it nothing",
+        "stores/group/following.py",
+        "        self._session = ballot.starts << 32\n",
+        "        self._session = 0\n",
+        ("tests/stores/group/test_member.py", "tests/stores/group/test_group_schedules.py"),
     ),
     Safeguard(
         "outcomes are durable with the mutations",

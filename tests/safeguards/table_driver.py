@@ -158,7 +158,7 @@ DRIVER = [
     Safeguard(
         "attached replica: a refusal is not answered",
         "two replicas that refuse each other say so for ever",
-        "endpoint/replicas/groups/guarding.py",
+        "endpoint/replicas/guarding.py",
         "        is_answered = not isinstance(letter.content, Barred)\n",
         "        is_answered = True\n",
         _RIGHTS,
@@ -167,8 +167,8 @@ DRIVER = [
         "attached replica: each letter is judged by the rights of its sender",
         "a reader deposes the leader of a group with one word",
         "endpoint/replicas/groups/attachments.py",
-        "        part.runner.guarding = GroupGuarding(self._host.core, name, part, right_of)\n",
-        "        part.runner.guarding = None\n",
+        "        close = self._attachment.run(name, part, guarding)\n",
+        "        close = self._attachment.run(name, part, None)\n",
         _RIGHTS,
     ),
     Safeguard(

@@ -55,8 +55,9 @@ LOG_REPLICAS = [
         "roles stand before it",
         "what may read appends, and says what all keep",
         "endpoint/replicas/group_logs/attachments.py",
-        "        part.runner.guarding = GroupGuarding(self._host.core, name, part, right_of)\n"
+        "        close = self._attachment.run(name, part, guarding)\n"
         "        part.runner.carry_out(part.core.start())\n",
+        "        close = self._attachment.run(name, part, None)\n"
         "        part.runner.carry_out(part.core.start())\n",
         _RIGHTS,
     ),

@@ -217,7 +217,7 @@ GROUP_PROXIES = [
     Safeguard(
         "proxies of groups: what is refused is told on their topic",
         "a proxy without the right waits for an answer until it gives up",
-        "endpoint/replicas/groups/guarding.py",
+        "endpoint/replicas/guarding.py",
         "        send = ToProxy if is_outside else Unicast\n",
         "        send = Unicast\n",
         ("tests/endpoint/replicas/groups/test_group_proxies.py",),

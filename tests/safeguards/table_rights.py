@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.safeguards.safeguard import Safeguard
 
 _ROLES = ("tests/endpoint/test_roles.py",)
-_STORES = ("tests/endpoint/replicas/test_store_roles.py", "tests/stores/test_gatekeeping.py")
+_STORES = ("tests/endpoint/replicas/test_store_roles.py",)
 _SIGNING = ("tests/endpoint/test_signing.py",)
 _SEALS = ("tests/handshake/test_signing.py",)
 
@@ -310,20 +310,20 @@ RIGHTS = [
         _STORES,
     ),
     Safeguard(
-        "a keeper is deposed by a leader alone",
-        "any follower fences the keeper, and appends that it acknowledged are lost",
-        "stores/gatekeeping.py",
-        " or _is_fencing(post, command):\n",
-        ":\n",
-        _STORES,
+        "a leader is deposed by a voter alone",
+        "any follower has a keeper step down, as often as it likes",
+        "stores/group/rights.py",
+        "    HigherTerm: Right.VOTE,\n",
+        "    HigherTerm: Right.READ,\n",
+        ("tests/stores/group/test_group_rights.py",),
     ),
     Safeguard(
         "copies hear a leader alone",
         "a reader tells followers what is in the log",
-        "stores/gatekeeping.py",
-        "        if not post.is_master or _is_fencing(post, command):\n",
-        "        if post.is_master and _is_fencing(post, command):\n",
-        _STORES,
+        "stores/group/rights.py",
+        "    ToFollower: Right.VOTE,\n",
+        "    ToFollower: Right.READ,\n",
+        ("tests/stores/group/test_group_rights.py",),
     ),
     Safeguard(
         "signatures are looked at",

@@ -1,4 +1,4 @@
-"""Golden vectors of actions and of the channels' commands, and what hostile bytes do: nothing."""
+"""Golden vectors of actions, and what hostile bytes do: nothing."""
 
 from __future__ import annotations
 
@@ -6,16 +6,9 @@ import cbor2
 import pytest
 from hypothesis import example, given, strategies as st
 
-from stores import actions, commands
+from stores import actions
 from stores.actions import Guard, GuardKind, Initial, Step, StepKind, WriterId
-from stores.commands import Actions, InternalCommand
-from stores.encoding import (
-    ActionsEncoder,
-    decode_action,
-    decode_command,
-    encode_action,
-    encode_command,
-)
+from stores.encoding import decode_action, encode_action
 from stores.limits import BATCH_COUNT_MAX, KEY_SIZE_MAX, RUN_COUNT_MAX
 from wire.errors import DecodeError, ErrorCode
 from wire.identifiers import EndpointId, EntityId
@@ -24,7 +17,6 @@ from wire.limits import VALUE_ENTRIES_MAX
 SENDER = EntityId(EndpointId(bytes(range(16))), 2)
 WRITER = WriterId.of(SENDER, 3)
 WRITER_HEX = "5820" + "000102030405060708090a0b0c0d0e0f" + "00" * 7 + "02" + "00" * 7 + "03"
-SENDER_HEX = "50000102030405060708090a0b0c0d0e0f" + "02"
 
 ACTIONS = {
     "put": (
@@ -97,27 +89,6 @@ ACTIONS = {
     ),
 }
 
-CONTENTS = {
-    "attach_writer": (commands.AttachWriterCommand(5), "8709", "05"),
-    "keepalive": (commands.KeepaliveCommand(is_urgent=True), "870a", "f5"),
-    "cumulative_ack": (commands.CumulativeAckCommand(), "860b", ""),
-    "nack": (commands.NackCommand((6, 7)), "870c", "820607"),
-    "retransmit_failed": (commands.RetransmitFailedCommand(), "860e", ""),
-    "actions": (Actions([b"one", b"two"]), "871820", "82436f6e654374776f"),
-    "handshake_request": (
-        commands.HandshakeRequestCommand(WRITER, 4),
-        "881824",
-        f"{WRITER_HEX}04",
-    ),
-    "unknown_consumer": (commands.UnknownConsumerCommand(), "861825", ""),
-    "detach": (commands.DetachCommand(), "86182a", ""),
-    "not_allowed": (
-        commands.NotAllowedCommand(is_reading=True, text="no role"),
-        "88182c",
-        "f5676e6f20726f6c65",
-    ),
-}
-
 
 @pytest.mark.parametrize("name", ACTIONS)
 def test_actions_have_these_bytes(name):
@@ -126,27 +97,9 @@ def test_actions_have_these_bytes(name):
     assert decode_action(bytes.fromhex(expected)) == action
 
 
-@pytest.mark.parametrize("name", CONTENTS)
-def test_commands_have_these_bytes(name):
-    content, head, tail = CONTENTS[name]
-    command = InternalCommand(9, SENDER, 6, 7, content)
-    expected = f"{head}{SENDER_HEX}060709{tail}"
-    assert encode_command(command).hex() == expected
-    assert decode_command(bytes.fromhex(expected)) == command
-
-
-def test_every_kind_of_action_and_command_has_a_golden_vector():
+def test_every_kind_of_action_has_a_golden_vector():
     kinds = {type(action) for action, _ in ACTIONS.values()}
-    kinds |= {type(content) for content, _, _ in CONTENTS.values()}
-    assert kinds == {*actions.Action.__args__, *commands.Content.__args__}
-
-
-@pytest.mark.parametrize("session", [None, 5, 2**64 - 1])
-@pytest.mark.parametrize("payloads", [[b"x"], [b"a" * 300, b"", b"b" * 70_000], [b"y"] * 256])
-def test_the_prepared_encoder_writes_the_same_bytes(session, payloads):
-    command = InternalCommand(2**40, SENDER, session, 7, Actions(payloads))
-    encoded = ActionsEncoder(SENDER, session, 7).encode(2**40, payloads)
-    assert encoded == encode_command(command)
+    assert kinds == {*actions.Action.__args__}
 
 
 @given(
@@ -165,19 +118,17 @@ def test_puts_are_written_as_cbor2_would_and_come_back(request, expiry_ns, keys)
 # -- hostile bytes -------------------------------------------------------------------------------
 
 VALID = [bytes.fromhex(expected) for _, expected in ACTIONS.values()]
-VALID += [bytes.fromhex(f"{head}{SENDER_HEX}060709{tail}") for _, head, tail in CONTENTS.values()]
 
 
 TERMINATOR = bytes.fromhex("44feedface")
-"""What ``decode_action`` and ``decode_command`` put behind short bytes, to see where they end."""
+"""What ``decode_action`` puts behind short bytes, to see where they end."""
 
 
 def try_to_decode(data: bytes) -> None:
-    for decode in (decode_action, decode_command):
-        try:
-            decode(data)
-        except DecodeError:
-            pass
+    try:
+        decode_action(data)
+    except DecodeError:
+        pass
 
 
 @given(st.binary(max_size=200))
@@ -191,7 +142,7 @@ def test_random_bytes_are_refused_or_decoded_and_raise_nothing_else(data):
 
 
 @given(st.sampled_from(VALID), st.data())
-def test_damaged_commands_are_refused_or_decoded_and_raise_nothing_else(valid, data):
+def test_damaged_actions_are_refused_or_decoded_and_raise_nothing_else(valid, data):
     damaged = bytearray(valid)
     for _ in range(data.draw(st.integers(1, 3))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
@@ -199,11 +150,10 @@ def test_damaged_commands_are_refused_or_decoded_and_raise_nothing_else(valid, d
 
 
 @pytest.mark.parametrize("valid", VALID, ids=lambda data: data[:3].hex())
-def test_truncated_commands_and_trailing_bytes_are_refused(valid):
-    decode = decode_action if valid in VALID[: len(ACTIONS)] else decode_command
+def test_truncated_actions_and_trailing_bytes_are_refused(valid):
     for data in (valid[:-1], valid + b"\x00", valid + valid, valid + TERMINATOR):
         with pytest.raises(DecodeError):
-            decode(data)
+            decode_action(data)
 
 
 @pytest.mark.parametrize("size", [0, 5_000])
@@ -257,46 +207,18 @@ def test_actions_that_make_no_sense_are_refused(items):
         decode_action(cbor2.dumps(items))
 
 
-E16 = bytes(16)
-
-
-@pytest.mark.parametrize(
-    "items",
-    [
-        [10],
-        [10, E16[:-1], 1, None, 7, 9, False],
-        [10, "x" * 16, 1, None, 7, 9, False],
-        [10, [], 1, None, 7, 9, False],
-        [10, E16, -1, None, 7, 9, False],
-        [10, E16, 1, -1, 7, 9, False],
-        [10, E16, 1, None, None, 9, False],
-        [10, E16, 1, None, 7, None, False],
-        [10, E16, 1, None, 7, 9, 0],
-        [32, E16, 1, None, 7, 9, []],
-        [32, E16, 1, None, 7, 9, [b"x"] * (RUN_COUNT_MAX + 1)],
-        [12, E16, 1, None, 7, 9, list(range(5000))],
-        [36, E16, 1, 1, 7, 9, W[:-1], 0],
-    ],
-    ids=lambda items: repr(items)[:40],
-)
-def test_commands_that_make_no_sense_are_refused(items):
-    with pytest.raises(DecodeError):
-        decode_command(cbor2.dumps(items))
-
-
-@pytest.mark.parametrize("read", [decode_action, decode_command])
-def test_values_are_counted_before_they_are_made(read):
+def test_values_are_counted_before_they_are_made():
     count = VALUE_ENTRIES_MAX + 1
     empties = b"\x9a" + count.to_bytes(4, "big") + b"\x80" * count
     with pytest.raises(DecodeError, match=f"holds more than {VALUE_ENTRIES_MAX} values"):
-        read(empties)
+        decode_action(empties)
 
 
 @pytest.mark.parametrize("tail", ["00", "44feedface", "5804feedface", "5a00000004feedface"])
-def test_bytes_behind_a_command_are_refused_whatever_they_are(tail):
-    whole = encode_command(InternalCommand(1, SENDER, None, 1, commands.DetachCommand()))
+def test_bytes_behind_an_action_are_refused_whatever_they_are(tail):
+    whole = encode_action(actions.ClearCommand(WRITER, 5))
     with pytest.raises(DecodeError, match="bytes after its end"):
-        decode_command(whole + bytes.fromhex(tail))
+        decode_action(whole + bytes.fromhex(tail))
 
 
 def test_an_error_code_of_a_later_version_is_taken_as_unspecified():

@@ -8,7 +8,6 @@ from typing import Final
 import pytest
 
 from stores.effects import MasterFound, MasterLost, SecondMaster
-from stores.epochs import started_at
 from stores.group.codec import GroupCodec
 from stores.group.positions import MemberId
 from stores.group.words import Leads
@@ -24,8 +23,8 @@ LOW: Final = EntityId(EndpointId(b"a" * 16), 0)
 HIGH: Final = EntityId(EndpointId(b"b" * 16), 0)
 CODEC: Final = GroupCodec(TableCodec())
 LOG_CODEC: Final = GroupCodec(LogCodec())
-BEFORE: Final = started_at(10**18)
-AFTER: Final = started_at(2 * 10**18)
+BEFORE: Final = 1
+AFTER: Final = 2
 
 Reader = TableProxy | LogProxy
 

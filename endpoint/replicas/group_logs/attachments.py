@@ -17,8 +17,8 @@ from endpoint.replicas.disk import reading
 from endpoint.replicas.group_logs.part import LogReplicaPart
 from endpoint.replicas.group_logs.replica import ReplicaLog
 from endpoint.replicas.group_logs.source import ReplicaSource
-from endpoint.replicas.groups.guarding import GroupGuarding
 from endpoint.replicas.groups.making import Making
+from endpoint.replicas.guarding import GroupGuarding
 from endpoint.replicas.hosting import AttachingHost
 from endpoint.replicas.logs.log_proxy import LogProxyPart
 from endpoint.replicas.patience import Patience
@@ -110,8 +110,8 @@ class GroupLogAttachments:
             return [origin for origin, _ in self._host.core.reach.find_stores([group])]
 
         part = LogProxyPart(core, find_replicas, patience)
-        close = self._attachment.run(name, part)
-        part.runner.guarding = GroupGuarding(self._host.core, name, part, right_of)
+        guarding = GroupGuarding(self._host.core, name, part, right_of)
+        close = self._attachment.run(name, part, guarding)
         part.survey()
         part.runner.carry_out(core.start())
         return part, close
@@ -161,8 +161,8 @@ class GroupLogAttachments:
 
     def run(self, name: str, part: LogReplicaPart) -> Close:
         """Have a replica work; gives what closes it."""
-        close = self._attachment.run(name, part)
-        part.runner.guarding = GroupGuarding(self._host.core, name, part, right_of)
+        guarding = GroupGuarding(self._host.core, name, part, right_of)
+        close = self._attachment.run(name, part, guarding)
         part.runner.carry_out(part.core.start())
         return close
 

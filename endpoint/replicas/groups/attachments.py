@@ -14,10 +14,10 @@ from endpoint.mesh.status import StatusCode
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.attachment import Attachment
 from endpoint.replicas.disk import reading
-from endpoint.replicas.groups.guarding import GroupGuarding
 from endpoint.replicas.groups.making import Making
 from endpoint.replicas.groups.replica import ReplicaStore
 from endpoint.replicas.groups.table_part import TablePart
+from endpoint.replicas.guarding import GroupGuarding
 from endpoint.replicas.hosting import AttachingHost
 from endpoint.replicas.patience import Patience
 from endpoint.replicas.stores.proxy_part import StoreProxyPart
@@ -111,8 +111,8 @@ class GroupAttachments:
             return [origin for origin, _ in found]
 
         part = StoreProxyPart(core, find_replicas)
-        store = StoreProxy(part, self._attachment.run(name, part))
-        store.runner.guarding = GroupGuarding(self._host.core, name, part, right_of)
+        guarding = GroupGuarding(self._host.core, name, part, right_of)
+        store = StoreProxy(part, self._attachment.run(name, part, guarding))
         part.survey()
         store.runner.carry_out(core.start())
         return store
@@ -152,8 +152,8 @@ class GroupAttachments:
 
     def run(self, name: str, part: TablePart) -> Callable[[], Awaitable[None]]:
         """Have a replica work; gives what closes it."""
-        close = self._attachment.run(name, part)
-        part.runner.guarding = GroupGuarding(self._host.core, name, part, right_of)
+        guarding = GroupGuarding(self._host.core, name, part, right_of)
+        close = self._attachment.run(name, part, guarding)
         part.runner.carry_out(part.core.start())
         return close
 

@@ -9,7 +9,7 @@ import pytest
 from endpoint.mesh.authorisation import Authorisation
 from endpoint.mesh.core import EndpointCore
 from endpoint.mesh.effects import DropPeer, RightsChanged, RoutesChanged, SendControl
-from endpoint.mesh.rights import Turn, rights_changed, turn_in_group, turn_of
+from endpoint.mesh.rights import has_lost, rights_changed
 from endpoint.mesh.status import StatusCode
 from handshake.roles import ALL_RIGHTS, Rights, Roles
 from wire.clocks import LamportTime, VectorTime
@@ -215,45 +215,23 @@ def test_each_endpoint_with_other_rights_is_told_of_if_it_has_announced_a_store(
     assert effects == [RightsChanged(topic, each, old, Rights()) for each in (PEER, FAR)]
 
 
-READING, LEADING, NONE = Rights(read=True), ALL_RIGHTS, Rights()
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "is_master", "turn"),
-    [
-        (READING, NONE, True, Turn.DISMISSED),
-        (LEADING, NONE, True, Turn.DISMISSED),
-        (LEADING, READING, True, Turn.NONE),
-        (NONE, READING, True, Turn.NONE),
-        (READING, Rights(read=True, write=True), True, Turn.NONE),
-        (READING, NONE, False, Turn.UNSEEN),
-        (LEADING, READING, False, Turn.UNSEEN),
-        (READING, LEADING, False, Turn.NONE),
-        (NONE, READING, False, Turn.NONE),
-    ],
-)
-def test_what_other_rights_mean_for_a_store(
-    before: Rights, now: Rights, is_master: bool, turn: Turn
-) -> None:
-    assert turn_of(before, now, is_master=is_master) is turn
-
-
+READING, NONE = Rights(read=True), Rights()
 VOTING = Rights(read=True, write=True, vote=True)
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "turn"),
+    ("before", "now", "is_less"),
     [
-        (VOTING, READING, Turn.DISMISSED),
-        (VOTING, NONE, Turn.DISMISSED),
-        (READING, NONE, Turn.DISMISSED),
-        (LEADING, VOTING, Turn.NONE),
-        (READING, VOTING, Turn.NONE),
-        (Rights(read=True, write=True), READING, Turn.NONE),
-        (Rights(write=True), NONE, Turn.NONE),
+        (VOTING, READING, True),
+        (VOTING, NONE, True),
+        (READING, NONE, True),
+        (ALL_RIGHTS, VOTING, False),
+        (READING, VOTING, False),
+        (Rights(read=True, write=True), READING, False),
+        (Rights(write=True), NONE, False),
     ],
 )
-def test_what_other_rights_mean_for_a_replica_of_a_group(
-    before: Rights, now: Rights, turn: Turn
+def test_a_replica_learns_what_may_vote_or_read_no_more(
+    before: Rights, now: Rights, is_less: bool
 ) -> None:
-    assert turn_in_group(before, now) is turn
+    assert has_lost(before, now) is is_less

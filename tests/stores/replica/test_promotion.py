@@ -5,38 +5,15 @@ from __future__ import annotations
 import pytest
 
 from peermesh.testing.simulation.disk import Disk
-from stores.epochs import TERM_MAX, next_epoch, promoted, started_at, term_of
 from stores.group.election import FORCED_TERMS
 from stores.group.messages import FromFollower, HigherTerm, Keepalive, ToFollower
 from stores.group.roles import DEFAULT_TIMING
 from stores.outcomes import Applied, Refused
 from stores.replica.effects import News, Told
-from wire.errors import ErrorCode, LimitExceeded
+from wire.errors import ErrorCode
 
 NOW_NS = 1_800_000_000 * 10**9
 SILENCE_TICKS = DEFAULT_TIMING.timeout_ticks_max + 1
-
-
-# -- epochs of logs, and of files of earlier releases ----------------------------------------------
-
-
-def test_a_later_start_leads_within_a_term_and_a_later_term_leads_always():
-    first, second = started_at(NOW_NS), started_at(NOW_NS + 10**9)
-    later = promoted(first, NOW_NS - 10**12)
-    assert 0 == term_of(second) < term_of(later) == 1
-    assert first < second < later
-    assert next_epoch(first, second) == second
-    assert next_epoch(second, first) == second + 1, "a clock that went back"
-    assert next_epoch(later, second) > later
-    assert term_of(next_epoch(later, second)) == 1, "a restart keeps its term"
-    assert next_epoch(0, later) == later
-
-
-def test_terms_come_to_an_end_before_databases_run_out_of_numbers():
-    last = promoted((TERM_MAX - 1) << 48, NOW_NS)
-    assert last < 1 << 63
-    with pytest.raises(LimitExceeded):
-        promoted(last, NOW_NS)
 
 
 # -- who follows whom ------------------------------------------------------------------------------

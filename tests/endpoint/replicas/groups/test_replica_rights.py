@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from endpoint import Endpoint, StatusCode
-from endpoint.replicas.groups.guarding import LetterGate
+from endpoint.replicas.guarding import LetterGate, Refusal
 from handshake.access import Right
 from handshake.credentials import Credentials
 from handshake.roles import Rights, Roles
@@ -16,7 +16,6 @@ from handshake.secret import ClusterSecret
 from peermesh.testing.relay import Passing, TwistingRelay
 from peermesh.testing.time_limits import limit
 from stores.effects import Unicast
-from stores.gatekeeping import Post, Refusal
 from stores.group.codec import GroupCodec
 from stores.group.messages import HigherTerm
 from stores.group.positions import MemberId
@@ -25,7 +24,7 @@ from stores.group.words import Barred, Greeting, Letter
 from stores.table.codec import TableCodec
 from stores.table.rights import right_of
 from wire.errors import NoQuorum, NotAllowed
-from wire.identifiers import EndpointId, EntityId
+from wire.identifiers import EndpointId
 from wire.messages import PackedType
 from wire.topics import group_topic
 
@@ -231,11 +230,10 @@ class Told:
 
 def test_a_refusal_is_answered_unless_it_is_one_itself() -> None:
     sender, guard = EndpointId(b"d" * 16), GroupGuard("s", "'d' (role some)", Rights(read=True))
-    post = Post(EntityId(sender, 0), 0, is_master=False)
-    refused = LetterGate(sender, guard, Told(HigherTerm(9)), right_of).examine(post, b"")
+    refused = LetterGate(sender, guard, Told(HigherTerm(9)), right_of).examine(b"")
     assert refused == Refusal("'d' (role some) may not vote s", (Unicast(sender, b"vote"),))
     again = Barred(Right.VOTE, None, "no")
-    refused = LetterGate(sender, guard, Told(again), right_of).examine(post, b"")
+    refused = LetterGate(sender, guard, Told(again), right_of).examine(b"")
     assert refused == Refusal("'d' (role some) may not vote s", ())
 
 
