@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -70,12 +71,23 @@ def shown(cell: dict[str, Any]) -> list[str]:
 
 
 def test_a_notebook_shows_what_it_says() -> None:
-    manager = pytest.importorskip("jupyter_client").manager
+    jupyter = pytest.importorskip("jupyter_client")
     pytest.importorskip("ipykernel")
     notebook = json.loads((EXAMPLES / "mesh.ipynb").read_text("utf-8"))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    kernel, client = manager.start_new_kernel(kernel_name="python3", env=environment)
+    # Not by TCP, whose ports are chosen before the kernel has them: another program may take one.
+    kernel = jupyter.KernelManager(kernel_name="python3", transport="ipc")
+    with TemporaryDirectory() as directory:
+        kernel.ip = f"{directory}/kernel"
+        _run_cells(notebook, kernel, environment)
+
+
+def _run_cells(notebook: Any, kernel: Any, environment: dict[str, str]) -> None:
+    kernel.start_kernel(env=environment)
+    client = kernel.client()
+    client.start_channels()
     try:
+        client.wait_for_ready(timeout=limit())
         for cell in notebook["cells"]:
             if cell["cell_type"] != "code":
                 continue
