@@ -86,11 +86,6 @@ def place_of_string(rank: int, body: bytes) -> bytes:
     return bytes((rank,)) + body.replace(b"\x00", b"\x00\xff") + END
 
 
-def place_ofplace_of_string(rank: int, body: bytes) -> bytes:
-    # A zero within is written so that it sorts after the end, and before all else.
-    return bytes((rank,)) + body.replace(b"\x00", b"\x00\xff") + END
-
-
 def _signed(rank: int, number: int) -> bytes:
     return _pack(rank, number + _SIGN)
 

@@ -15,8 +15,6 @@ from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, Final, NamedTuple
 
-from stores.order import order_of
-from wire.encoding import encode
 from wire.escaping import escape
 from wire.scalars import (
     Count,
@@ -126,13 +124,8 @@ def _array(values: Iterable[Value]) -> str:
     return f"[{', '.join(map(_object, values))}]"
 
 
-def _place(value: Value) -> bytes:
-    return order_of(encode(value))
-
-
 def _write_table(table: Table) -> str:
-    items = sorted(table.items(), key=lambda item: _place(item[0]))
-    pairs = (f'{{"key": {_object(key)}, "value": {_object(each)}}}' for key, each in items)
+    pairs = (f'{{"key": {_object(key)}, "value": {_object(each)}}}' for key, each in table.items())
     return f"[{', '.join(pairs)}]"
 
 
@@ -162,8 +155,7 @@ _KINDS: Final = (
     _Kind("timespan", (Timespan,), lambda span: f'"{write_timespan(span.nanoseconds)}"',
           read_timespan),
     _Kind("enum-value", (Enum,), lambda value: text(value.name), Enum),
-    _Kind("set", (Set,), lambda found: _array(sorted(found, key=_place)),
-          lambda data: Set(map(read, _list(data)))),
+    _Kind("set", (Set,), _array, lambda data: Set(map(read, _list(data)))),
     _Kind("table", (Table,), _write_table, _read_table),
     _Kind("vector", (tuple,), _array, lambda data: tuple(map(read, _list(data)))),
 )  # fmt: skip

@@ -23,7 +23,7 @@ class Texts:
         self._shape = depth_max, min(entries_max, TEXT_SIZE_MAX // VALUE_SIZE_MIN)
         # Each value takes a byte at least, and the decoder has a limit of depth itself.
         self._size_sure = self._shape[1] if depth_max >= VALUE_DEPTH_MAX else 0
-        self._known: dict[bytes, str] = {}
+        self._known: dict[bytes, str | None] = {}
         self._size = 0
 
     def find(self, payload: bytes) -> str | None:
@@ -31,22 +31,21 @@ class Texts:
 
         Raises ``DecodeError`` for what is no value.
         """
-        found = self._known.get(payload)
-        if found is None:
-            found = self._write(payload)
-            if found is None:
-                return None
-            self._size += len(found) + len(payload)
-            if self._size > SHARED_SIZE_MAX:
-                self._known.clear()
-                self._size = len(found) + len(payload)
-            self._known[payload] = found
+        # In JSON nothing is shorter.
+        if len(payload) > TEXT_SIZE_MAX:
+            return None
+        if payload in self._known:
+            return self._known[payload]
+        found = self._write(payload)
+        size = len(payload) + len(found or "")
+        self._size += size
+        if self._size > SHARED_SIZE_MAX:
+            self._known.clear()
+            self._size = size
+        self._known[payload] = found
         return found
 
     def _write(self, payload: bytes) -> str | None:
-        # In JSON nothing is shorter: what is too long already need not be decoded to be sure.
-        if len(payload) > TEXT_SIZE_MAX:
-            return None
         if len(payload) > self._size_sure:
             try:
                 check_shape(payload, *self._shape)

@@ -21,6 +21,13 @@ def test_a_text_is_written_once():
     assert texts.find(bytes(bytearray(payload))) is first
 
 
+def test_what_is_too_long_is_found_out_once(monkeypatch):
+    texts, payload = Texts(32, 1_000), encode(b"\xff" * (TEXT_SIZE_MAX // 2))
+    assert texts.find(payload) is None
+    monkeypatch.setattr(texts_module, "members", None)
+    assert texts.find(bytes(bytearray(payload))) is None, "a second client takes no time"
+
+
 def test_what_is_kept_has_a_limit(monkeypatch):
     payloads = [encode(letter * 100) for letter in "abcdef"]
     each = OVERHEAD + 100 + len(payloads[0])
