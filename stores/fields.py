@@ -175,11 +175,6 @@ def counts(value: object) -> list[int]:
     return value
 
 
-def payloads(value: object) -> list[bytes]:
-    """Accept a run of encoded actions, at least one."""
-    return _some_byte_strings(value, RUN_COUNT_MAX)
-
-
 # -- the parts of batches, outcomes and answers ---------------------------------------------------
 
 

@@ -49,26 +49,8 @@ OUTCOMES_MAX: Final = 2 * UNRESOLVED_COUNT_MAX
 """Outcomes kept for a writer that does not acknowledge: an honest one waits far earlier, and all of
 them fit in one payload."""
 
-WRITERS_MAX: Final = 10_000
-"""Writers that a master remembers. One that is forgotten while its answers are under way may
-repeat a command; ten thousand others have to write in the meantime for that."""
-
-INPUTS_MAX: Final = 4_096
-"""Writers attached to a master at a time; each may make it buffer a little."""
-
-CLONES_MAX: Final = 1_024
-"""Clones attached to a master at a time; every acknowledgement of each passes through it."""
-
-BACKLOG_SIZE_MAX: Final = 256 * MIB
-"""Bytes that a master keeps for clones that do not acknowledge. Beyond, the slowest clone is
-dropped and begins anew with a snapshot, so that it holds up no other."""
-
 CHUNK_SIZE_MAX: Final = 256 * KIB
 """Bytes after which a chunk of a snapshot takes no more entries: other messages pass in between."""
 
 CHUNK_COUNT_MAX: Final = SLICE_COUNT
 """Entries in a chunk, of tiny ones: one step's work for both sides."""
-
-ACKNOWLEDGEMENT_SIZE: Final = 4 * MIB
-"""Bytes after which a master asks its clones for an acknowledgement, not waiting for their next
-heartbeat: that frees memory early."""

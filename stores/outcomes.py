@@ -1,14 +1,9 @@
-"""What became of requests: single outcomes, and the master's ledger of what it has told whom.
-
-The ledger is why a command is applied once: it knows each writer's last request, across
-reconnections and, persisted together with the mutations, across restarts of the master.
-"""
+"""What became of requests: outcomes of single ones, and of those that follow each other."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from stores.actions import (
@@ -21,7 +16,6 @@ from stores.actions import (
     RefusalCommand,
     WriterId,
 )
-from stores.limits import OUTCOMES_MAX, WRITERS_MAX
 from wire.errors import ErrorCode
 
 
@@ -127,44 +121,6 @@ def _applied_run(request: int, count: int, revision: int) -> Outcome:
     return Outcome(request, request + count - 1, Applied(revision + 1 - count))
 
 
-@dataclass(slots=True)
-class WriterRecord:
-    """What the master knows of one writer."""
-
-    writer: WriterId
-    last_request: int = 0
-    """Everything up to it was applied or refused; a repetition is skipped."""
-    published_request: int = 0
-    """The outcomes up to it were told; those after it wait for a commit."""
-    answered_request: int = 0
-    """Of a log: the outcomes up to it may be told to the writer; the others wait for replicas."""
-    outcomes: deque[Outcome] = field(default_factory=deque)
-    """What the writer may not have heard yet, in order."""
-
-    def add(self, outcome: Outcome) -> None:
-        """Take in the outcome of the next requests."""
-        assert outcome.first_request > self.last_request, (outcome, self.last_request)
-        self.last_request = outcome.last_request
-        if self.outcomes and (joined := self.outcomes[-1].joined(outcome)) is not None:
-            self.outcomes[-1] = joined
-            return
-        if len(self.outcomes) == OUTCOMES_MAX:
-            self.outcomes.popleft()
-        self.outcomes.append(outcome)
-
-    def published(self, *, after: int, until: int | None = None) -> tuple[Outcome, ...]:
-        """Give the outcomes that were told, of requests after one, up to another if given."""
-        last = self.published_request if until is None else until
-        return tuple(
-            part for outcome in self.outcomes if (part := outcome.between(after, last)) is not None
-        )
-
-    def forget(self, request: int) -> None:
-        """Forget the outcomes of requests up to this one."""
-        while self.outcomes and self.outcomes[0].last_request <= request:
-            self.outcomes.popleft()
-
-
 @dataclass(frozen=True, slots=True)
 class WriterRow:
     """A writer's record as a backend keeps it."""
@@ -174,76 +130,3 @@ class WriterRow:
     outcomes: tuple[Outcome, ...]
     number: int = 0
     """In a replica group: the index of the entry that registered the writer."""
-
-
-class Ledger:
-    """The records of all writers, least recently active first."""
-
-    def __init__(self, rows: Iterable[WriterRow] = ()) -> None:
-        """Start with what a backend kept, the least recently active first."""
-        self._records = {
-            row.writer: WriterRecord(
-                row.writer,
-                row.last_request,
-                published_request=row.last_request,
-                answered_request=row.last_request,
-                outcomes=deque(row.outcomes),
-            )
-            for row in rows
-        }
-        self._touched: dict[WriterId, None] = {}
-        self._forgotten: dict[WriterId, None] = {}
-
-    def __len__(self) -> int:
-        """Count the writers known."""
-        return len(self._records)
-
-    def find(self, writer: WriterId) -> WriterRecord | None:
-        """Look a writer up."""
-        return self._records.get(writer)
-
-    def records(self) -> Iterable[WriterRecord]:
-        """Give all records, the least recently active first."""
-        return self._records.values()
-
-    def forget(self, writer: WriterId) -> None:
-        """Forget a writer, as the master did."""
-        if self._records.pop(writer, None) is not None:
-            self._touched.pop(writer, None)
-            self._forgotten[writer] = None
-
-    def touch(self, writer: WriterId) -> WriterRecord:
-        """Give the record of a writer that is at work, which makes it the most recent."""
-        record = self._records.pop(writer, None)
-        if record is None:
-            record = WriterRecord(writer)
-        self._records[writer] = record
-        self._touched[writer] = None
-        while len(self._records) > WRITERS_MAX:
-            oldest = next(iter(self._records))
-            del self._records[oldest]
-            self._touched.pop(oldest, None)
-            self._forgotten[oldest] = None
-        return record
-
-    def rows(self) -> tuple[WriterRow, ...]:
-        """Give all records."""
-        return tuple(
-            WriterRow(record.writer, record.last_request, tuple(record.outcomes))
-            for record in self._records.values()
-        )
-
-    def take_touched(self) -> tuple[WriterRow, ...]:
-        """Give the records that changed since the last call."""
-        records = [self._records[writer] for writer in self._touched]
-        self._touched.clear()
-        return tuple(
-            WriterRow(record.writer, record.last_request, tuple(record.outcomes))
-            for record in records
-        )
-
-    def take_forgotten(self) -> tuple[WriterId, ...]:
-        """Give the writers forgotten since the last call, so that the backend forgets them too."""
-        forgotten = tuple(writer for writer in self._forgotten if writer not in self._records)
-        self._forgotten.clear()
-        return forgotten

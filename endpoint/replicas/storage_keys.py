@@ -8,23 +8,10 @@ from typing import TYPE_CHECKING, Final
 from wire.errors import BackendFailure
 
 if TYPE_CHECKING:
-    from stores.disk.rows import Codec
     from stores.sealing import StorageKeys
 
 VARIABLES: Final = ("PEERMESH_STORE_KEYS", "PEERMESH_STORE_KEY_FILE")
 """What ``stores.disk.store_keys`` reads, if one of them is set."""
-
-
-def take_codec(path: str, options: dict[str, object]) -> Codec:
-    """Take the keys out (``take_keys``), and give what seals the file, or does not."""
-    keys = take_keys(options)
-    if keys is None:
-        from stores.disk.rows import PLAIN
-
-        return PLAIN
-    from stores.disk.seals import Vault
-
-    return Vault(path, keys)
 
 
 def take_keys(options: dict[str, object]) -> StorageKeys | None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import struct
 from typing import Any, Final
-from zlib import crc32
 
 import cbor2
 
-from stores.disk.rows import Codec
 from stores.log.limits import OFFSET_END
-from stores.log.runs import Run
 
 RUNS_SCHEMA: Final = """
     CREATE TABLE runs (
@@ -44,18 +41,6 @@ def run_place(number: int, count: int, timestamp_ns: int, life: bytes) -> bytes:
     return _PLACE.pack(b"runs", number, count, timestamp_ns, life)
 
 
-def closed_run(codec: Codec, run: Run, life: bytes) -> tuple[int, int, int, int, bytes]:
-    """Give the row of a run."""
-    number = run_id(run.partition, run.first_offset)
-    place = run_place(number, run.count, run.timestamp_ns, life)
-    return number, run.count, run.timestamp_ns, crc32(place), codec.seal(place, run.body)
-
-
 def record_of(kind: str, key: Key, row: tuple[Any, ...]) -> tuple[bytes, bytes]:
     """Give name and body of a record in the books."""
     return cbor2.dumps([kind, *key]), cbor2.dumps(row)
-
-
-def beginning(size: int, kind: str, *key: str) -> bytes:
-    """Give the beginning of the names of a kind whose keys have ``size`` parts."""
-    return bytes([0x81 + size]) + b"".join(map(cbor2.dumps, (kind, *key)))

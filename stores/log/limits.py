@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stores.limits import UNRESOLVED_COUNT_MAX, VALUE_SIZE_MAX
+from stores.limits import VALUE_SIZE_MAX
 from wire.limits import KIB, MIB
 
 PARTITIONS_MAX: Final = 1_024
@@ -61,15 +61,6 @@ CONSUMERS_MAX: Final = 10_000
 CURSORS_MAX: Final = 65_536
 """Cursors of a log, one for each consumer and partition: all fit in one message to a follower."""
 
-MEMORY_PAGE_SIZE_MAX: Final = 256 * KIB
-"""Bytes after which a message about writers and producers takes no more of them."""
-
-LIVES_TOLD_MAX: Final = 64
-"""Lives of a keeper that a follower is told of, the latest: what it knows when it is promoted."""
-
-EPOCHS_MAX: Final = 1_024
-"""Lives of a keeper of which the ends are known: a follower of an earlier one copies anew."""
-
 BLOCK_COUNT_MAX: Final = 256
 """Entries of a block of the index that retention counts by."""
 
@@ -85,10 +76,3 @@ RETENTION_TICKS: Final = 5
 RETAINED_BLOCKS_MAX: Final = 1_024
 """Blocks that retention lets go in one step, of 256 runs each at most: some milliseconds' work for
 a keeper. One that has more to let go does so in the next tick: ten times as much in a second."""
-
-CACHE_SIZE_MAX: Final = 16 * MIB
-"""Bytes of the latest runs that a backend on disk has at hand: readers that keep up need no disk,
-and do not wait for it while a commit is under way."""
-
-OUTCOMES_MAX: Final = 2 * UNRESOLVED_COUNT_MAX
-"""Outcomes in one answer: as many as a keeper remembers for a writer."""

@@ -110,19 +110,6 @@ class Partition:
         while self._blocks and self._blocks[0].end <= self.start:
             self.size -= self._blocks.popleft().size
 
-    def boundary(self, end: int) -> int:
-        """Give the last place up to ``end`` where blocks, and so runs, are known to meet."""
-        for block in reversed(self._blocks):
-            if block.end <= end:
-                return block.end
-        return self._blocks[0].first_offset if self._blocks else self.start
-
-    def cut(self, end: int) -> None:
-        """Let the entries from ``end`` on go, which is a ``boundary``."""
-        self.end = min(self.end, end)
-        while self._blocks and self._blocks[-1].first_offset >= self.end:
-            self.size -= self._blocks.pop().size
-
     def clear(self, start: int) -> None:
         """Let everything go, and begin at ``start``."""
         self.start = self.end = start

@@ -105,54 +105,6 @@ class Producers:
             del self._retired[next(iter(self._retired))]
 
 
-class TrackedProducers(Producers):
-    """Producers that also tell what changed, for a backend and for followers; none is retired."""
-
-    def __init__(self, rows: Iterable[ProducerRow] = ()) -> None:
-        """Start with what a backend kept, the least recently active first."""
-        super().__init__(rows)
-        self._touched: dict[str, list[tuple[int, int, int]]] = {}
-        self._forgotten: dict[str, None] = {}
-
-    def add(self, name: str, sequence: int, partition: int, offset: int) -> None:
-        """Remember an append."""
-        fresh = self._touched.pop(name, None)
-        self._touched[name] = fresh = [] if fresh is None else fresh
-        fresh.append((sequence, partition, offset))
-        super().add(name, sequence, partition, offset)
-
-    def follow(self, row: ProducerRow) -> None:
-        """Take in, at a follower, what its keeper remembers; what is known changes nothing."""
-        numbers = self.numbers(row.name)
-        for sequence, partition, offset in row.appended:
-            if numbers is None or sequence > numbers[1]:
-                self.add(row.name, sequence, partition, offset)
-
-    def forget(self, name: str) -> None:
-        """Forget a producer, as the keeper did."""
-        if name in self._records:
-            self._make_room(name)
-
-    def _make_room(self, name: str) -> None:
-        del self._records[name]
-        self._touched.pop(name, None)
-        self._forgotten[name] = None
-
-    def take_touched(self) -> tuple[ProducerRow, ...]:
-        """Give what is new since the last call."""
-        touched, self._touched = self._touched, {}
-        return tuple(
-            ProducerRow(name, tuple(fresh[-PRODUCER_WINDOW:]), self._records[name].appended[0][0])
-            for name, fresh in touched.items()
-        )
-
-    def take_forgotten(self) -> tuple[str, ...]:
-        """Give who was forgotten since the last call, so that the backend forgets them too."""
-        forgotten = tuple(name for name in self._forgotten if name not in self._records)
-        self._forgotten.clear()
-        return forgotten
-
-
 def unknown(name: str, sequence: int, first: int, last: int) -> SequenceUnknown:
     """Give the error for a number that is none of those remembered, and no later one."""
     if sequence > first:

@@ -31,11 +31,6 @@ class LogRequests:
         self._perform = perform
 
     @property
-    def sealed_request(self) -> int:
-        """The last request that was handed over."""
-        return self.last_request - len(self._gathered)
-
-    @property
     def is_sealed(self) -> bool:
         """True if nothing is being gathered."""
         return not self._gathered

@@ -78,17 +78,6 @@ class OpenRun:
         return Run(self.partition, self.first_offset, len(self.flat) // 2, self.timestamp_ns, body)
 
 
-def within(runs: Sequence[Run], size_max: int, *, has_more: bool) -> list[Run]:
-    """Give the first runs that fit; one always does, unless there are others before."""
-    found: list[Run] = []
-    for run in runs:
-        size_max -= len(run.body)
-        if size_max < 0 and (found or has_more):
-            break
-        found.append(run)
-    return found
-
-
 def size_of(flat: Sequence[bytes | None]) -> int:
     """Give the bytes that entries take, roughly."""
     return sum(len(item) for item in flat if item is not None) + len(flat) * ENTRY_SIZE // 2

@@ -1,4 +1,4 @@
-"""Outcomes, and the ledger that makes sure a request is applied once and answered truthfully."""
+"""Outcomes: what became of requests, in parts and joined."""
 
 from __future__ import annotations
 
@@ -14,17 +14,11 @@ from stores.actions import (
     RefusalCommand,
     WriterId,
 )
-from stores.limits import OUTCOMES_MAX, WRITERS_MAX
-from stores.outcomes import Applied, Ledger, Outcome, Refused, WriterRow, outcome_of
+from stores.outcomes import Applied, Outcome, Refused, outcome_of
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
-
-def writer(number: int) -> WriterId:
-    return WriterId.of(EntityId(EndpointId(number.to_bytes(16, "big")), 1), 1)
-
-
-W = writer(1)
+W = WriterId.of(EntityId(EndpointId(bytes(16)), 1), 1)
 REFUSED = Refused(ErrorCode.TYPE_CLASH, "no")
 
 
@@ -69,60 +63,3 @@ def test_outcomes_join_where_requests_and_revisions_go_on():
     assert one.joined(Outcome(3, 5, Applied(14))) is None
     assert one.joined(Outcome(3, 3, Applied(13, answer=True))) is None
     assert one.joined(Outcome(3, 3, REFUSED)) is None
-
-
-def test_a_record_knows_what_was_answered_and_what_was_told():
-    record = Ledger().touch(W)
-    record.add(Outcome(1, 3, Applied(1)))
-    record.published_request = 3
-    record.add(Outcome(4, 6, Applied(4)))
-    assert record.last_request == 6
-    assert record.published(after=0) == (Outcome(1, 3, Applied(1)),)
-    assert record.published(after=2) == (Outcome(3, 3, Applied(3)),)
-    record.published_request = 6
-    assert record.published(after=0) == (Outcome(1, 6, Applied(1)),)
-
-
-def test_a_record_forgets_what_its_writer_has_heard():
-    record = Ledger().touch(W)
-    for request in (1, 2, 3):
-        record.add(Outcome(request, request, REFUSED))
-    record.forget(0)
-    assert len(record.outcomes) == 3
-    record.forget(2)
-    assert list(record.outcomes) == [Outcome(3, 3, REFUSED)]
-    assert record.last_request == 3
-
-
-def test_a_record_of_a_writer_that_never_acknowledges_is_bounded():
-    record = Ledger().touch(W)
-    for request in range(1, OUTCOMES_MAX + 10):
-        record.add(Outcome(request, request, REFUSED))
-    assert len(record.outcomes) == OUTCOMES_MAX
-    assert record.last_request == OUTCOMES_MAX + 9
-
-
-def test_the_ledger_forgets_whoever_was_silent_longest():
-    ledger = Ledger()
-    for number in range(1, WRITERS_MAX + 1):
-        ledger.touch(writer(number))
-    ledger.touch(writer(1))
-    ledger.take_touched()
-    ledger.touch(writer(WRITERS_MAX + 1))
-    assert ledger.find(writer(1)) is not None
-    assert ledger.find(writer(2)) is None
-    assert len(ledger) == WRITERS_MAX
-    assert ledger.take_forgotten() == (writer(2),)
-    assert ledger.take_forgotten() == ()
-
-
-def test_the_ledger_gives_each_change_once_and_restores_what_it_gave():
-    ledger = Ledger()
-    ledger.touch(W).add(Outcome(1, 3, Applied(1)))
-    rows = ledger.take_touched()
-    assert rows == (WriterRow(W, 3, (Outcome(1, 3, Applied(1)),)),)
-    assert ledger.take_touched() == ()
-    restored = Ledger(rows).find(W)
-    assert restored is not None
-    assert restored.last_request == restored.published_request == 3
-    assert restored.published(after=1) == (Outcome(2, 3, Applied(2)),)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import trio
 
@@ -69,11 +68,6 @@ class TablePart(GroupPart[TableCore]):
     def epoch_ns(self) -> int:
         """What expiries are counted from: when the group's time began, as a time of Unix."""
         return self.core.epoch_ns
-
-    is_recalling: Final = False
-
-    def recall(self, after: int) -> None:
-        """Do nothing: all members keep as much of the past."""
 
     def watch_after(self, selection: Selection, after: Bookmark) -> Watcher | None:
         """Watch from after a bookmark; ``None`` if this replica is not as far yet."""

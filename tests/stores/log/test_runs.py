@@ -1,9 +1,9 @@
-"""Runs of entries: when one is full, and how many an answer takes."""
+"""Runs of entries: when one is full, and which partition a key belongs to."""
 
 from __future__ import annotations
 
 from stores.log.limits import RUN_COUNT_MAX, RUN_SIZE_MAX
-from stores.log.runs import ENTRY_SIZE, Flat, Run, partition_of, within
+from stores.log.runs import ENTRY_SIZE, Flat, partition_of
 from stores.log.staging import LogStage
 from wire.encoding import encode
 
@@ -34,22 +34,6 @@ def test_a_run_takes_appends_until_it_has_its_count_of_bytes() -> None:
 def test_an_append_is_never_parted_however_large_it_is() -> None:
     batch = (None, bytes(RUN_SIZE_MAX)) * 2
     assert appended(batch, batch) == [2, 2]
-
-
-def run_of(size: int) -> Run:
-    return Run(0, 0, 1, 1, bytes(size))
-
-
-def test_an_answer_takes_runs_while_they_fit() -> None:
-    runs = [run_of(4), run_of(4), run_of(4)]
-    assert within(runs, 8, has_more=False) == runs[:2]
-    assert within(runs, 7, has_more=False) == runs[:1]
-
-
-def test_one_run_fits_however_large_it_is_unless_there_are_others_before() -> None:
-    runs = [run_of(10), run_of(1)]
-    assert within(runs, 5, has_more=False) == runs[:1]
-    assert within(runs, 5, has_more=True) == []
 
 
 def test_the_partition_of_a_key_never_changes() -> None:
