@@ -16,7 +16,7 @@ from endpoint.link.limits import LinkLimits
 from endpoint.link.rates import Rates
 from endpoint.mesh.authorisation import Authorisation
 from endpoint.mesh.memory import ENDPOINTS_MAX
-from endpoint.pubsub.mailbox import Shape
+from endpoint.pubsub.messages import Shape
 from endpoint.pubsub.queueing import Overflow, Queueing
 from endpoint.replicas import storage_keys
 from handshake.credentials import MEMBER_NAME, Credentials

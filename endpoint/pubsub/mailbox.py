@@ -24,17 +24,21 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import accumulate, repeat
 from typing import Final
 
-from endpoint.pubsub.messages import MISSED_TOPIC, Messages, Missed
+from endpoint.pubsub.messages import (
+    MISSED_TOPIC,
+    SHAPE_DEFAULT,
+    Messages,
+    Missed,
+    Shape,
+    decoder_of,
+)
 from endpoint.pubsub.queueing import MailboxStatistics, Overflow, Queueing
 from endpoint.pubsub.reader_monitor import ReaderMonitor, Trouble
-from wire.decoding import decode
 from wire.errors import DecodeError, SubscriberOverflow
-from wire.limits import GROUP_COUNT, GROUP_SIZE, VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX
-from wire.shape import check_shape
+from wire.limits import GROUP_COUNT, GROUP_SIZE
 from wire.values import Value
 
 DECODE_COUNT: Final = 128
@@ -48,17 +52,6 @@ PARTS: Final = 8
 
 Parcel = tuple[int, Sequence[str], bytes, bytes, Sequence[bytes], int]
 """The number of its first message, then the arguments of ``Mailbox.put``."""
-
-Shape = tuple[int, int]
-"""How deep a value may be that is handed out, and how many values it may hold."""
-
-SHAPE_DEFAULT: Final = (VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX)
-"""What decoding holds all values to."""
-
-
-def _decode_within(shape: Shape, payload: bytes) -> Value:
-    check_shape(payload, *shape)
-    return decode(payload)
 
 
 class Mailbox:
@@ -120,8 +113,7 @@ class Mailbox:
         """Payloads that could not be decoded, and were skipped."""
         size, byte_count = self.queueing.queue_size, self.queueing.queue_bytes
         self._exhausted_at = byte_count + size * MESSAGE_CHARGE + self.queueing.reserve
-        usual = decode if shape == SHAPE_DEFAULT else partial(_decode_within, shape)
-        self._decode_value = decode_value or usual
+        self._decode_value = decode_value or decoder_of(shape)
         self.permit_holding(may_hold=may_hold)
         self._has_overflowed = self._is_lossy_told = False
         self._parcels: deque[Parcel] = deque()

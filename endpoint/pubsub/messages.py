@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
+from wire.decoding import decode
+from wire.limits import VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX
 from wire.public import public
+from wire.shape import check_shape
 from wire.values import Value
 
 MISSED_TOPIC: Final = "<$>/local/missed"
@@ -37,6 +42,23 @@ class Message(NamedTuple):
 
 Messages = deque[Pair] | list[Pair]
 """Where a reader takes them to."""
+
+
+Shape = tuple[int, int]
+"""How deep a value may be that is handed out, and how many values it may hold."""
+
+SHAPE_DEFAULT: Final = (VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX)
+"""What decoding holds all values to."""
+
+
+def decoder_of(shape: Shape) -> Callable[[bytes], Value]:
+    """Give what decodes values up to a shape, and raises ``DecodeError`` for others."""
+    return decode if shape == SHAPE_DEFAULT else partial(_decode_within, shape)
+
+
+def _decode_within(shape: Shape, payload: bytes) -> Value:
+    check_shape(payload, *shape)
+    return decode(payload)
 
 
 class Reader(Protocol):

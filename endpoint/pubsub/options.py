@@ -9,7 +9,8 @@ from typing import Final, Literal, TypedDict, Unpack
 
 from endpoint import arguments
 from endpoint.barriers import Seconds
-from endpoint.pubsub.mailbox import Mailbox, Shape
+from endpoint.pubsub.mailbox import Mailbox
+from endpoint.pubsub.messages import Shape
 from endpoint.pubsub.queueing import Overflow, Queueing
 
 QUEUE_SIZE_MAX: Final = 2**24
