@@ -22,7 +22,8 @@ TEST_EXTRAS := $(DEMO_EXTRAS),websocket,clients,zookeeper,test,hosts,dev,mutatio
 BENCH_EXTRAS := $(TEST_EXTRAS),bench
 
 .PHONY: help demo test test-long test-busy check check-lint check-format check-types check-imports check-doors check-changes \
-	check-audit lowest wheel-test versions broker-tests swarm group-model jepsen mutation bench clean
+	check-audit lowest pythons wheel-test versions broker-tests swarm group-model jepsen spark-kills mutation \
+	bench clean
 .NOTPARALLEL:
 
 help:
@@ -32,12 +33,14 @@ help:
 	@echo 'make test-busy  run make test beside BUSY=8 loops that want a core each'
 	@echo 'make check      lint, format, types, the direction of imports, doors, changes, known vulnerabilities'
 	@echo 'make lowest     run the tests of the core with the lowest versions that are allowed'
+	@echo 'make pythons    run the tests of all doors on Python 3.12 and 3.13, where they are installed'
 	@echo 'make versions   have an older release and this one work in one mesh (ARGS="--old peermesh[cli]==1.2")'
 	@echo 'make wheel-test build the wheel, and test it where it is installed (ARGS="--all")'
 	@echo 'make broker-tests run the Python tests of a checkout of Broker (BROKER=...) on peermesh.compat'
 	@echo 'make swarm      run simulated swarms through random faults (ARGS="--seeds 1000")'
 	@echo 'make group-model run random worlds around a replica group (ARGS="--seeds 1000")'
 	@echo 'make jepsen     break a replica group in real processes (ARGS="--failures 500")'
+	@echo 'make spark-kills kill around a job of Spark (ARGS="--nine", ARGS="--victims log --batches 200")'
 	@echo 'make mutation   change the code in small ways; tests have to notice (ARGS="--sample 20")'
 	@echo 'make bench      run the benchmarks (ARGS="..." are passed on)'
 	@echo 'make clean      remove the virtual environment and all caches'
@@ -94,6 +97,10 @@ lowest: $(VENV)/.ready-test
 	@$(VENV)-lowest/bin/python -m pytest tests/wire tests/handshake tests/channels tests/stores \
 		tests/endpoint $(ARGS)
 
+# The CI has one Python. Each of the others has an environment of its own, and one that is missing is named.
+pythons:
+	@$(PYTHON) -m tools.pythons $(ARGS)
+
 # In an environment of its own, below a temporary folder.
 wheel-test: $(VENV)/.ready-test
 	@$(VENV)/bin/python -m tools.wheel_test $(ARGS)
@@ -115,6 +122,9 @@ group-model: $(VENV)/.ready-test
 jepsen: $(VENV)/.ready-test
 	@$(VENV)/bin/python -m tests.jepsen $(ARGS)
 
+spark-kills: $(VENV)/.ready-test
+	@$(VENV)/bin/python -m tests.spark_kills $(ARGS)
+
 mutation: $(VENV)/.ready-test
 	@$(VENV)/bin/python -m tests.mutation $(ARGS)
 
@@ -122,7 +132,7 @@ bench: $(VENV)/.ready-bench
 	@$(VENV)/bin/python -m benchmarks $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-3.* build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The larger environment serves the smaller targets too, so it leaves their stamps as well.

@@ -25,6 +25,7 @@ NAMES: Final = (
     "modules",
     "edge",
     "websocket",
+    "uploads",
     "qos2",
     "signing",
     "tls",
@@ -46,6 +47,7 @@ benchmarks:
   modules    messages a second through a link of the module broker, and to a process and back
   edge       messages a second through a channel of the edge broker
   websocket  events a second between clients of the WebSocket gateway
+  uploads    megabytes a second through the WebHDFS gateway, beside SQLite alone
   qos2       messages a second, each exactly once, through the QoS-2 broker and mosquitto
   signing    what signatures cost
   tls        all of it over TLS, beside plain TCP, and peerings a second

@@ -34,6 +34,7 @@ from endpoint.pubsub.publisher import Publisher
 from endpoint.pubsub.stream import StatusSubscriber
 from endpoint.pubsub.subscriber import Subscriber
 from endpoint.replicas.attaching import (
+    ANSWER_SECONDS,
     BUFFER_SECONDS,
     PATIENCE_SECONDS,
     STALE_SECONDS,
@@ -784,6 +785,7 @@ class Endpoint(Bound):
         voters: Iterable[str] | int = (),
         found: bool = False,
         backend: Backend | str = Backend.Memory,
+        patience: Seconds = ANSWER_SECONDS,
         **options: object,
     ) -> Attaching[ReplicaStore]:
         """Attach a replica of a store whose group of replicas elects its leader.
@@ -799,16 +801,17 @@ class Endpoint(Bound):
         number, itself included, have answered that they know of none. Until the second voter is
         there it alone has what is acknowledged.
 
-        ``Backend.SQLite`` needs ``path``. Raises
+        What is written here waits for an answer of the group for ``patience`` seconds, and fails at
+        once where no majority is heard any more. ``Backend.SQLite`` needs ``path``. Raises
         ``MasterExists`` if the store has a master, ``InvalidData``, ``NotAllowed`` without the
         right ``vote``, of a learner ``read``, and ``BackendFailure``.
         """
         name = arguments.text("name", name)
         declared = declared_voters(voters, is_founder=found)
-        backend = backend_of(backend)
+        backend, seconds = backend_of(backend), _limit("patience", patience)
         self._check_open()
         attach = self._groups().attach
-        return Attaching(partial(attach, name, declared, backend, options))
+        return Attaching(partial(attach, name, declared, backend, options, seconds))
 
     def attach_proxy(
         self, name: str, *, mutation_buffer_interval: Seconds = BUFFER_SECONDS
@@ -903,25 +906,26 @@ class Endpoint(Bound):
         found: bool = False,
         partitions: int | None = None,
         backend: Backend | str = Backend.Memory,
+        patience: Seconds = ANSWER_SECONDS,
         **options: object,
     ) -> Attaching[ReplicaLog]:
         """Attach a replica of a log whose group of replicas elects its leader.
 
-        ``voters`` and ``found`` are as ``attach_replica`` takes them. ``partitions`` is one
-        for a new log, and stays: the first leader's number is that of all. It takes 10 million
-        entries and 2 GiB at most, if ``set_quota`` says nothing else. ``Backend.SQLite`` needs
-        ``path``. Raises ``MasterExists`` if the log has a keeper, ``InvalidData``, ``NotAllowed``
-        without the right ``vote``, of a learner ``read``, ``BackendFailure``, and
+        ``voters``, ``found`` and ``patience`` are as ``attach_replica`` takes them. ``partitions``
+        is one for a new log, and stays: the first leader's number is that of all. It takes 10
+        million entries and 2 GiB at most, if ``set_quota`` says nothing else. ``Backend.SQLite``
+        needs ``path``. Raises ``MasterExists`` if the log has a keeper, ``InvalidData``,
+        ``NotAllowed`` without the right ``vote``, of a learner ``read``, ``BackendFailure``, and
         ``CredentialsError`` for a key.
         """
         name = arguments.text("name", name)
         declared = declared_voters(voters, is_founder=found)
-        backend = backend_of(backend)
+        backend, seconds = backend_of(backend), _limit("patience", patience)
         if partitions is not None:
             partitions = arguments.count("partitions", partitions)
         self._check_open()
         attach = self._group_logs().attach
-        return Attaching(partial(attach, name, declared, partitions, backend, options))
+        return Attaching(partial(attach, name, declared, partitions, backend, options, seconds))
 
     def _logs(self) -> SingleLogs:
         if self._log_attachments is None:

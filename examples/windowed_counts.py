@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession, functions as f
 from pyspark.sql.streaming import DataStreamWriter
 
 from peermesh.blocking import Endpoint, Store, StoreProxy, serve_webhdfs
-from peermesh.spark import register, upsert_batch
+from peermesh.spark import parsed, register, upsert_batch
 from peermesh.spark.configuration import spark_conf
 
 
@@ -21,9 +21,9 @@ def counts(
 ) -> DataStreamWriter:
     schema = "at TIMESTAMP, item STRING"
     source = spark.readStream.format("peermesh").options(
-        peers=peers, log="sales", valueSchema=schema, maxOffsetsPerTrigger="10000"
+        peers=peers, log="sales", maxOffsetsPerTrigger="10000"
     )
-    sales = source.load().select("value.*").withWatermark("at", "1 hour")
+    sales = parsed(source.load(), schema).withWatermark("at", "1 hour")
     table = sales.groupBy(f.window("at", "1 minute").start.alias("minute"), "item").count()
     return (
         table.writeStream.outputMode("update")

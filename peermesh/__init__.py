@@ -7,7 +7,7 @@ and ``peermesh.blocking`` for threads and the REPL. Errors are in ``peermesh.err
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from peermesh.names import TRIO, importer
+from peermesh.names import MODULES, TRIO, importer
 
 if TYPE_CHECKING:
     from endpoint.endpoint import Endpoint as Endpoint
@@ -54,7 +54,11 @@ if TYPE_CHECKING:
     from handshake.secret import ClusterSecret as ClusterSecret
     from handshake.ticket import JoinTicket as JoinTicket
     from peermesh import aio as aio, blocking as blocking, errors as errors
-    from peermesh.gateways import serve_webhdfs as serve_webhdfs
+    from peermesh.gateways import (
+        link_zeek as link_zeek,
+        serve_webhdfs as serve_webhdfs,
+        serve_websocket as serve_websocket,
+    )
     from stores.batch import Batch as Batch
     from stores.digests import ReplicaDigest as ReplicaDigest
     from stores.disk.store_keys import write_new_key as write_new_key
@@ -83,14 +87,13 @@ if TYPE_CHECKING:
 
 __all__ = sorted(TRIO)
 _import = importer(__name__, TRIO)
-_MODULES = ("aio", "blocking", "errors")
 
 
 def __getattr__(name: str) -> object:
     """Import a name when it is first used, and look up the version."""
     if name == "__version__":
         return _version()
-    if name in _MODULES:
+    if name in MODULES:
         return import_module(f"{__name__}.{name}")
     return _import(name)
 
@@ -106,4 +109,4 @@ def _version() -> str:
 
 def __dir__() -> list[str]:
     """List what there is, for completion."""
-    return [*__all__, *_MODULES, "__version__"]
+    return [*__all__, *MODULES, "__version__"]

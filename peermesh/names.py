@@ -86,22 +86,30 @@ COLOURED: Final = {
     "StoreProxy": "endpoint.replicas.stores.store_proxy",
     "Subscriber": "endpoint.pubsub.subscriber",
     "Watch": "endpoint.replicas.stores.watching",
+    "link_zeek": "peermesh.gateways",
     "serve_webhdfs": "peermesh.gateways",
+    "serve_websocket": "peermesh.gateways",
 }
 """What waits, and so is another thing in each door: where trio's is."""
+
+GATEWAYS: Final = ("link_zeek", "serve_webhdfs", "serve_websocket")
+"""Functions that give context managers."""
+
+MODULES: Final = ("aio", "blocking", "errors")
+"""What of ``peermesh`` is a module."""
 
 _BLOCKING: Final = {
     "Publisher": "peermesh.blocking.publisher",
     "Subscriber": "peermesh.blocking.subscriber",
-    "serve_webhdfs": "peermesh.blocking.gateways",
+    **dict.fromkeys(GATEWAYS, "peermesh.blocking.gateways"),
 }
 
 _AIO: Final = {
     "Publisher": "endpoint.pubsub.publisher",  # It waits as its endpoint says.
     "Subscriber": "peermesh.aio.hot",
-    "serve_webhdfs": "peermesh.aio.gateways",
+    **dict.fromkeys(GATEWAYS, "peermesh.aio.gateways"),
 }
-"""What is written by hand in these doors; the rest is generated."""
+"""What is in other modules of these doors than ``calls``."""
 
 TRIO: Final[Mapping[str, str]] = SHARED | COLOURED
 BLOCKING: Final[Mapping[str, str]] = (

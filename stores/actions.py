@@ -7,7 +7,7 @@ equal bytes are equal typed values (``wire.encoding``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
@@ -70,6 +70,8 @@ class PutCommand:
     Kept as a tuple: the collector of cycles forgets a tuple of bytes when it first sees it, and
     goes through a list each time. Journals and histories keep a million pairs.
     """
+    encoded: bytes | None = field(default=None, init=False, compare=False, repr=False)
+    """The bytes that it came in, until they are written into a journal's entry."""
 
     def __post_init__(self) -> None:
         """Take a list as the tuple that is kept."""

@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from stores.questions import Question, ReadAnswerCommand, ReadRefusedCommand
+from stores.questions import Question, ReadAnswerCommand, ReadRefusedCommand, ScanCommand
 from wire.identifiers import EndpointId
 
 REPEAT_TICKS: Final = 5
 """Ticks after which a question, or its answer, counts as lost, and the next replica is asked."""
+
+HOLDERS_MAX: Final = 16
+"""Revisions of which it is known who keeps them; of others each page may ask all replicas."""
 
 QUIET_TICKS: Final = 50
 """Ticks for which a replica that did not answer is asked only if there is no other."""
@@ -42,6 +45,8 @@ class Questions:
         self._replicas: tuple[EndpointId, ...] = ()
         self._quiet: dict[EndpointId, int] = {}
         self._asked: dict[int, _Asked] = {}
+        self._holders: dict[int, EndpointId] = {}
+        """By revision, who gave the last page of it."""
 
     def __len__(self) -> int:
         """Count what has no answer."""
@@ -86,7 +91,12 @@ class Questions:
     def answer(self, sender: EndpointId, answer: ReadAnswerCommand, revision: int) -> None:
         """Take in an answer that is expected."""
         self._quiet.pop(sender, None)
-        del self._asked[answer.number]
+        question = self._asked.pop(answer.number).question
+        if isinstance(question, ScanCommand) and question.revision is not None:
+            self._holders.pop(question.revision or revision, None)
+            self._holders[question.revision or revision] = sender
+            if len(self._holders) > HOLDERS_MAX:
+                del self._holders[next(iter(self._holders))]
         self._answered(answer, revision)
 
     def refuse(self, sender: EndpointId, refusal: ReadRefusedCommand) -> None:
@@ -116,9 +126,10 @@ class Questions:
     def _ask_next(self, asked: _Asked) -> None:
         candidates = [replica for replica in self._replicas if self._is_fit(asked, replica)]
         left = [replica for replica in candidates if replica not in asked.refusals]
-        if candidates and not left and all(known.is_stale for known in asked.refusals.values()):
+        refusals = asked.refusals.values()
+        if candidates and not left and all(each.is_stale or each.is_gone for each in refusals):
             del self._asked[asked.question.number]
-            self._answered(next(iter(asked.refusals.values())), 0)
+            self._answered(max(refusals, key=lambda each: each.is_gone), 0)
             return
         if asked.repeat_ticks > 0 and not left:
             return  # all of them have refused: later
@@ -126,9 +137,16 @@ class Questions:
         if not left:
             asked.refusals.clear()
         left = left or candidates
-        asked.asked = min(left, key=lambda known: known in self._quiet, default=None)
+        holder = self._holder_for(asked.question)
+        asked.asked = min(
+            left, key=lambda known: (known in self._quiet, known != holder), default=None
+        )
         if asked.asked is not None:
             self._send(asked.asked, asked.question)
+
+    def _holder_for(self, question: Question) -> EndpointId | None:
+        revision = question.revision if isinstance(question, ScanCommand) else None
+        return self._holders.get(revision) if revision else None
 
     def _is_fit(self, asked: _Asked, replica: EndpointId) -> bool:
         return not asked.is_for_master or replica == self.master

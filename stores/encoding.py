@@ -78,7 +78,9 @@ _KINDS: Final[dict[type, int]] = {shape[0]: kind for kind, shape in _ACTION_SHAP
 def encode_action(action: Action) -> bytes:
     """Write an action."""
     if isinstance(action, actions.PutCommand):
-        return encode_put(action.writer, action.request, action.expiry_ns, action.pairs)
+        return action.encoded or encode_put(
+            action.writer, action.request, action.expiry_ns, action.pairs
+        )
     if isinstance(action, actions.BatchResultCommand):
         done = [[each.key, each.value, each.expiry_ns] for each in action.changes]
         writer = bytes(action.writer)  # Of a class of its own, CBOR looks for it at length.
@@ -133,12 +135,14 @@ def decode_action(data: bytes) -> Action:
     if kind == _PUT_KIND and len(items) == 4:
         # What _build would do, in half the time: most actions are puts.
         writer, request, expiry_ns, pairs = items
-        return actions.PutCommand(
+        put = actions.PutCommand(
             fields.writer(writer),
             None if request is None else fields.count(request),
             None if expiry_ns is None else fields.count(expiry_ns),
             fields.pairs(pairs),
         )
+        put.encoded = data
+        return put
     return _build(kind, items)
 
 

@@ -42,6 +42,8 @@ class ScanCommand:
     stop: bytes | None
     limit: int
     has_values: bool
+    revision: int | None = None
+    """As of which one: ``LATEST`` has that of now kept; ``None`` if each page is of its own."""
 
 
 Question = LookUpCommand | ScanCommand
@@ -69,6 +71,8 @@ class ReadRefusedCommand:
     text: str
     is_denied: bool = False
     """True if the proxy has no right to read: no other replica will answer either."""
+    is_gone: bool = False
+    """True if the revision that was asked for is not kept here; it may be elsewhere."""
 
 
 class Copy(Protocol):
@@ -77,8 +81,8 @@ class Copy(Protocol):
     def entry(self, key: bytes) -> Entry | None:
         """Give the value with its revision and expiry."""
 
-    def scan(self, span: Span, limit: int) -> Page:
-        """Give the first entries of a span in the order of keys."""
+    def scan(self, span: Span, limit: int, revision: int | None = None) -> Page:
+        """Give the first entries of a span in the order of keys, of now or of a kept revision."""
 
 
 def find(
@@ -86,8 +90,8 @@ def find(
 ) -> ReadAnswerCommand:
     """Give what is found, in a page of no more than ``limit`` entries.
 
-    Expiries in the copy are counted from ``epoch_ns``. Raises ``DecodeError`` for what no proxy
-    asks.
+    Expiries in the copy are counted from ``epoch_ns``. Raises ``RevisionGone``, and ``DecodeError``
+    for what no proxy asks.
     """
     if isinstance(question, LookUpCommand):
         entry = copy.entry(question.key)
@@ -96,7 +100,8 @@ def find(
         row = _row(question.key, entry, epoch_ns, has_value=question.has_value)
         return ReadAnswerCommand(question.number, (row,), None)
     try:
-        page = copy.scan(Span(question.start, question.stop), min(question.limit, limit))
+        span, count = Span(question.start, question.stop), min(question.limit, limit)
+        page = copy.scan(span, count, question.revision)
     except InvalidData as error:
         raise DecodeError(f"a proxy asks for what there is not: {error}") from None
     rows: list[Row] = []

@@ -23,6 +23,10 @@ PAGE_COUNT: Final = 1_000
 among them."""
 
 
+LATEST: Final = 0
+# As the revision of a first page: the one of now, which is kept for the pages after it.
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A stretch of the key order, as places (``stores.order``)."""

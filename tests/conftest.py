@@ -19,12 +19,18 @@ from tests.chromium import find_chromium
 
 JAVA_VERSION_MIN = 17
 SHARE_SPARK = {f"tests/peermesh/spark/test_{name}.py" for name in ("sink", "source")}
+LONG_FILES = {
+    "tests/stores/replica/test_faults_at_every_step.py",
+    "tests/stores/disk/test_damage.py",
+    "tests/stores/disk/test_power_cut.py",
+}
 IS_CI = os.environ.get("CI") == "true"
 
 # No deadline and no check for slowness: a slow machine is not a failing property.
 _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("developer", parent=_ANY_SPEED, max_examples=50)
-settings.register_profile("ci", parent=_ANY_SPEED, max_examples=100, print_blob=True)
+# No more in CI, which has twenty minutes; the fuzzers and `make test-long` take theirs.
+settings.register_profile("ci", parent=_ANY_SPEED, max_examples=50, print_blob=True)
 settings.load_profile("ci" if IS_CI else "developer")
 
 
@@ -85,8 +91,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with Spark, whose tests are few and long: at the end one core would wait for them."""
-    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+    """Begin with Spark and long files: at the end one core would wait for them."""
+    items.sort(
+        key=lambda item: (
+            item.get_closest_marker("spark") is None and item.location[0] not in LONG_FILES
+        )
+    )
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

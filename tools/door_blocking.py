@@ -57,6 +57,11 @@ class Blocking(Door):
     passage: ClassVar[str] = "peermesh.blocking.living"
     bases: ClassVar[dict[str, str]] = {"EitherClosing": "Closing", "AsyncClosing": "Closing"}
     whole: ClassVar[frozenset[str]] = frozenset({"Endpoint"})
+    manager: ClassVar[tuple[str, str]] = ("contextmanager", "def")
+
+    def way(self, core: str) -> str:
+        """Write how a handle reaches the passage that front ends use."""
+        return "self._passage.inner" if core == "_endpoint" else "self._passage"
 
     def translated(self, method: Method) -> Method:
         """Give it without its colour: what is attached is returned."""
@@ -88,7 +93,9 @@ class Blocking(Door):
             return [f"return self._passage.show(type(self).__name__, {own})"]
         if method.is_property:
             look = f"self._passage.call_sync(lambda: {own}.{method.name})"
-            return [f"return {look if method.name in face.over else f'{own}.{method.name}'}"]
+            found = look if method.name in face.over else f"{own}.{method.name}"
+            made = wrapped(method, faces)
+            return [f"return {found if made is None else f'{made}(self._passage, {found})'}"]
         if method.name in face.asks:
             return [f"return self._ask({self._mutation(method)})"]
         if method.is_barrier:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol, Self
 
-CLOSING: Final = frozenset({"EitherClosing", "AsyncClosing"})
+LOOP: Final = frozenset({"__aiter__", "__anext__"})
 
 
 class Description(Protocol):
@@ -66,6 +66,18 @@ class Method:
     attaches: str | None = None
     """The class of the handle that it attaches, where that is not in its annotation."""
 
+    @classmethod
+    def of(
+        cls,
+        node: ast.FunctionDef | ast.AsyncFunctionDef,
+        overloads: tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...],
+        *,
+        is_property: bool,
+    ) -> Self:
+        """Describe one as it stands in trio's class."""
+        is_async = isinstance(node, ast.AsyncFunctionDef)
+        return cls(node, overloads, is_property, is_async, node.name)
+
     @property
     def name(self) -> str:
         """Its name."""
@@ -80,6 +92,10 @@ class Method:
     def returned(self) -> str:
         """The annotation of what it returns."""
         return returned(self.node)
+
+    def signature(self) -> str:
+        """Write its signature."""
+        return signature(self.node)
 
     def passed(self) -> list[str]:
         """Give its arguments as they are passed on."""
@@ -119,17 +135,15 @@ class Method:
     def handed_lists(self, own: str) -> str:
         """Do as ``handed``, with lists for what is iterated: in the thread of the caller."""
         given = self.node.args
-        iterated = {
-            each.arg
+        kinds = {
+            each.arg: ast.unparse(each.annotation)
             for each in (*given.args, *given.kwonlyargs)
             if each.annotation
-            and (kind := ast.unparse(each.annotation)).startswith("Iterable[")
-            and kind.endswith("]")
         }
         parts = []
         for part in self.passed():
             name = part.rpartition("=")[2]
-            parts.append(part.removesuffix(name) + (f"list({name})" if name in iterated else name))
+            parts.append(part.removesuffix(name) + _listed(name, kinds.get(name, "")))
         return ", ".join([f"{own}.{self.name}", *parts])
 
     def copied(self) -> list[str]:
@@ -167,6 +181,11 @@ class Door(Protocol):
     """What stands in the place of a base of the description."""
     whole: ClassVar[frozenset[str]]
     """Classes whose constructors are written by hand."""
+    manager: ClassVar[tuple[str, str]]
+    """What makes a context manager of a generator, and the words before it."""
+
+    def way(self, core: str) -> str:
+        """Write how a handle reaches the passage that front ends use."""
 
     def translated(self, method: Method) -> Method:
         """Give a method in the colours of the door."""
@@ -185,6 +204,20 @@ def wrapped(method: Method, faces: Collection[str]) -> str | None:
     return method.returned if method.returned in faces else None
 
 
+def hosted(
+    door: Door, manager: str, takes: Collection[str]
+) -> tuple[list[str], str, tuple[str, ...]]:
+    """Write how a context manager of trio's is used over there, as ``found``.
+
+    Gives the type of a generator that does so, too, and the imports that it needs.
+    """
+    decorator, word = door.manager
+    start, iterator = ("async with", "AsyncIterator") if "async" in word else ("with", "Iterator")
+    passage = "" if takes else "standing() as passage, "
+    lines = [f"{start} {passage}passage.hosted({manager}) as found:"]
+    return lines, iterator, (f"from contextlib import {decorator}",)
+
+
 def attached(method: Method) -> str | None:
     """Give the class of the handle that a method attaches, if it does."""
     if not method.returned.startswith("Attaching["):
@@ -201,6 +234,11 @@ class Aio(Door):
     passage: ClassVar[str] = "peermesh.aio.passage"
     bases: ClassVar[dict[str, str]] = {}
     whole: ClassVar[frozenset[str]] = frozenset({"Endpoint"})
+    manager: ClassVar[tuple[str, str]] = ("asynccontextmanager", "async def")
+
+    def way(self, core: str) -> str:
+        """Write how a handle reaches the passage that front ends use."""
+        return "self._passage"
 
     def translated(self, method: Method) -> Method:
         """Give it as it is."""
@@ -222,7 +260,9 @@ class Aio(Door):
         if method.name == "__repr__":
             return [f"return repr({own})"]
         if method.is_property:
-            return [f"return {own}.{method.name}"]
+            found = f"{own}.{method.name}"
+            made = wrapped(method, faces)
+            return [f"return {found if made is None else f'{made}(self._passage, {found})'}"]
         if method.name in face.asks:
             return self._ask(method, own)
         if method.is_barrier:
@@ -281,3 +321,12 @@ class Aio(Door):
             yield "from functools import partial"
         if attached(method) is not None:
             yield "from endpoint.replicas.attaching import Attaching"
+
+
+def _listed(name: str, kind: str) -> str:
+    """Write an argument of a kind; what may be left away may be a mistaken text, too."""
+    if not kind.startswith("Iterable["):
+        return name
+    if kind.endswith("] | None"):
+        return f"{name} if {name} is None or isinstance({name}, str | bytes) else list({name})"
+    return f"list({name})" if kind.endswith("]") else name

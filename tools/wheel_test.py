@@ -26,7 +26,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 
 LAYERS: Final = (
     *("tests/wire", "tests/handshake", "tests/net", "tests/channels"),
-    *("tests/stores/disk", "tests/stores/table"),
+    "tests/stores/table",
     *("tests/endpoint/mesh", "tests/endpoint/pubsub", "tests/endpoint/replicas/stores"),
 )
 """Some tests of each layer. What moving can break is what names a module, and shows in any of them:

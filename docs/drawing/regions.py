@@ -194,6 +194,7 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
         "stores.group.ballot",
         "stores.group.clock",
         "stores.group.election",
+        "stores.group.electorate",
         "stores.group.followers",
         "stores.group.following",
         "stores.group.leading",

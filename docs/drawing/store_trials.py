@@ -13,7 +13,7 @@ from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
 from stores.group.effects import WriteMark
 from stores.group.entries import ActionEntry, Entry
-from stores.group.member import Stored
+from stores.group.member_parts import Stored
 from stores.group.messages import FromFollower, ToFollower
 from stores.group.positions import START, MemberId
 from stores.group.words import Answered, Ask, Greeting, Letter

@@ -33,6 +33,10 @@ lock waits no longer."""
 ORDER_SECONDS: Final = 15.0
 """How long a change of a group's members may take: a new voter has to catch up before."""
 
+ANSWER_SECONDS: Final = 5.0
+"""How long what is asked of a replica waits for an answer of its group before it fails: two
+elections fit in it."""
+
 PATIENCE_SECONDS: Final = 10.0
 """How long a log's handle waits for a keeper before what it was asked fails: as long as peers are
 waited for."""

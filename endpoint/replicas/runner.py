@@ -174,7 +174,8 @@ class Runner:
 
     def settle(self) -> None:
         """Everything that had come was taken in: answer."""
-        self.carry_out(self.core.flush(self.now_ns()))
+        if effects := self.core.flush(self.now_ns()):
+            self.carry_out(effects)
 
     def tick(self) -> None:
         """Let a tenth of a second pass."""

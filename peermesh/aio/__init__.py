@@ -54,7 +54,11 @@ if TYPE_CHECKING:
         StoreProxy as StoreProxy,
         Watch as Watch,
     )
-    from peermesh.aio.gateways import serve_webhdfs as serve_webhdfs
+    from peermesh.aio.gateways import (
+        link_zeek as link_zeek,
+        serve_webhdfs as serve_webhdfs,
+        serve_websocket as serve_websocket,
+    )
     from peermesh.aio.hot import Subscriber as Subscriber
     from stores.batch import Batch as Batch
     from stores.digests import ReplicaDigest as ReplicaDigest

@@ -27,7 +27,11 @@ class SessionBlock(Bound):
 
     async def __aenter__(self) -> Self:
         """Open it, for the block."""
-        await self._passage.call(self._held.open)
+        try:
+            await self._passage.call(self._held.open)
+        except asyncio.CancelledError:
+            await self._passage.end(self._held.close)  # It may be open all the same.
+            raise
         self._task = asyncio.current_task()
         assert self._task is not None, "it was awaited in one"
         self._cancelling = self._task.cancelling()
@@ -51,9 +55,11 @@ class SessionBlock(Bound):
         assert self._watch is not None, "the block was entered"
         expired = self._objection()
         self._watch.cancel()
-        await asyncio.wait((self._watch,))
-        is_ours = self._is_lost and self._task.uncancel() <= self._cancelling
-        await self._passage.end(self._held.close)
+        try:
+            await asyncio.wait((self._watch,))
+            is_ours = self._is_lost and self._task.uncancel() <= self._cancelling
+        finally:
+            await self._passage.end(self._held.close)
         is_over = value is None or (is_ours and isinstance(value, asyncio.CancelledError))
         if is_over and expired is not None:
             raise expired from None

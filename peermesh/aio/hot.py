@@ -8,7 +8,6 @@ message is put in or taken: what is cancelled has done nothing.
 from __future__ import annotations
 
 import asyncio
-import math
 from typing import Final
 
 import trio
@@ -88,7 +87,7 @@ class Subscriber(Core):
     async def _wait(self, timeout: float) -> None:
         """Wait until something is ready; raises ``TimeoutError``."""
         try:
-            async with asyncio.timeout(None if timeout == math.inf else timeout):
+            async with asyncio.timeout(timeout):
                 await self._refill()
         except TimeoutError:
             self._take()  # It may have come just now.

@@ -180,14 +180,19 @@ class Passage:
                 await closing.wait()
 
         task = loop.create_task(self.call(live))
-        await asyncio.wait((task, opened), return_when=asyncio.FIRST_COMPLETED)
+        try:
+            await asyncio.wait((task, opened), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait((task,))
+            raise
         if not opened.done():
             await task
         try:
             yield opened.result()
         finally:
             closing.set()
-            with suppress(StoreClosed, *FAILURES):  # It ended with its endpoint.
+            with suppress(EndpointClosed, StoreClosed):  # It ended with its endpoint.
                 await task
 
     # What is said when the endpoint is over.

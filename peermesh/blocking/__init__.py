@@ -53,7 +53,11 @@ if TYPE_CHECKING:
         StoreProxy as StoreProxy,
         Watch as Watch,
     )
-    from peermesh.blocking.gateways import serve_webhdfs as serve_webhdfs
+    from peermesh.blocking.gateways import (
+        link_zeek as link_zeek,
+        serve_webhdfs as serve_webhdfs,
+        serve_websocket as serve_websocket,
+    )
     from peermesh.blocking.publisher import Publisher as Publisher
     from peermesh.blocking.subscriber import Subscriber as Subscriber
     from stores.batch import Batch as Batch

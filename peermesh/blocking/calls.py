@@ -15,6 +15,7 @@ from endpoint.endpoint import (
     RETRY_SECONDS,
 )
 from endpoint.replicas.attaching import (
+    ANSWER_SECONDS,
     BUFFER_SECONDS,
     LEADER_SECONDS,
     ORDER_SECONDS,
@@ -35,7 +36,8 @@ from peermesh.blocking.living import Passage
 from peermesh.blocking.status import StatusReading
 from stores import mutations
 from stores.batch import compare_and_erase, compare_and_set, together
-from stores.scanning import PAGE_COUNT
+from stores.log.limits import FETCH_SIZE_MAX
+from stores.scanning import LATEST, PAGE_COUNT
 from wire.errors import FAILURES, EndpointClosed, StoreClosed
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
     from endpoint.arguments import NodeId
     from endpoint.barriers import Callback, Seconds
+    from endpoint.endpoint import Endpoint as CoreEndpoint
     from endpoint.inspection import Snapshot
     from endpoint.mesh.status import StatusCode, StatusEvent
     from endpoint.outcome import Outcome
@@ -79,8 +82,10 @@ if TYPE_CHECKING:
     from endpoint.replicas.stores.watching import Watch as CoreWatch, WatchItem
     from endpoint.statistics import DialInfo, EndpointStatistics, PeerInfo
     from handshake.credentials import Credentials
+    from stores import scanning
     from stores.batch import Batch
     from stores.log.partitions import Span
+    from stores.log.runs import Run
     from stores.mutations import Expiry
     from stores.quota import QuotaLimits
     from stores.statistics import LogStatistics, StoreStatistics
@@ -145,6 +150,7 @@ class Reader(Bound):
         prefix: Value = None,
         limit: int = PAGE_COUNT,
         after: bytes | None = None,
+        revision: int | None = None,
     ) -> Page:
         """Give a page of entries in the order of keys (``stores.order``).
 
@@ -154,15 +160,75 @@ class Reader(Bound):
         first page to the last is in exactly one, whatever is written meanwhile. A proxy's page may
         end earlier than ``limit``, as an answer has up to 256 KiB; only a page without a
         ``continuation`` is the last.
+
+        With ``revision=0`` the replica that is read keeps what there is for the pages after this
+        one. Give them its ``revision``: they are as of that, as are scans of other spans, and of
+        other readers. Raises ``RevisionGone`` where no replica in reach keeps it any more; see
+        ``pages``, which does all this.
         """
         return self._passage.call(
-            self._reader.scan, start, stop, prefix=prefix, limit=limit, after=after
+            self._reader.scan,
+            start,
+            stop,
+            prefix=prefix,
+            limit=limit,
+            after=after,
+            revision=revision,
         )
+
+    def scan_encoded(
+        self,
+        start: Value = None,
+        stop: Value = None,
+        *,
+        prefix: Value = None,
+        limit: int = PAGE_COUNT,
+        after: bytes | None = None,
+        revision: int | None = None,
+    ) -> scanning.Page:
+        """Give a page as ``scan`` does, and decode nothing.
+
+        Each of its ``entries`` is an encoded key with what is stored there, of which ``value`` is
+        encoded, too.
+        """
+        return self._passage.call(
+            self._reader.scan_encoded,
+            start,
+            stop,
+            prefix=prefix,
+            limit=limit,
+            after=after,
+            revision=revision,
+        )
+
+    def pages(
+        self,
+        start: Value = None,
+        stop: Value = None,
+        *,
+        prefix: Value = None,
+        limit: int = PAGE_COUNT,
+    ) -> Iterator[Page]:
+        """Go through a scan page by page, all as of one revision, whatever is written meanwhile.
+
+        A page has up to ``limit`` entries, and there is at least one page. Raises ``RevisionGone``
+        where the revision was let go: after a pause of a minute, with the replica that was read, or
+        for changes of 64 MiB, or for 16 readers that were not idle for as long. Read from the start
+        again then.
+        """
+        page = self.scan(start, stop, prefix=prefix, limit=limit, revision=LATEST)
+        yield page
+        while page.continuation is not None:
+            after, revision = (page.continuation, page.revision)
+            page = self.scan(
+                start, stop, prefix=prefix, limit=limit, after=after, revision=revision
+            )
+            yield page
 
     def entries(
         self, start: Value = None, stop: Value = None, *, prefix: Value = None
     ) -> Iterator[Entry]:
-        """Go through all entries of a scan, page after page."""
+        """Go through all entries of a scan, page after page; each page is of its own moment."""
         after: bytes | None = None
         while True:
             page = self.scan(start, stop, prefix=prefix, after=after)
@@ -326,7 +392,7 @@ class ObservedStore:
             self._passage.call_sync(
                 self._observed_store.watch,
                 prefix=prefix,
-                keys=keys,
+                keys=keys if keys is None or isinstance(keys, str | bytes) else list(keys),
                 from_revision=from_revision,
                 after=after,
             ),
@@ -657,7 +723,7 @@ class Store(CopyReads, StoreHandle, Reader, ObservedStore, Coordinating):
         return self._passage.call(self._store.verify, timeout)
 
     def inside(self) -> tuple[Passage, CoreStore]:
-        """Give the way to the endpoint, and the store there: for gateways."""
+        """Give the way to what lives there, and that: for front ends."""
         return self._passage, self._store
 
 
@@ -720,7 +786,9 @@ class ReplicaStore(GroupHandle, StoreHandle, Reader, ObservedStore, Coordinating
         """Read as consistently: ``await store.read("linear").get(key)``.
 
         ``"linear"`` waits until a majority confirms the leader, and this replica has what it had
-        committed; without a majority it raises ``NoQuorum``. ``"local"`` reads at once.
+        committed; without a majority it raises ``NoQuorum``. ``"session"`` waits until this replica
+        has all that was written by this handle before, whatever others wrote; it raises
+        ``NoQuorum`` if that has no outcome in time. ``"local"`` reads at once.
         """
         return Reader(self._passage, self._passage.call_sync(self._replica_store.read, consistency))
 
@@ -750,7 +818,7 @@ class ReplicaStore(GroupHandle, StoreHandle, Reader, ObservedStore, Coordinating
         return self._passage.call_sync(self._replica_store.statistics)
 
     def inside(self) -> tuple[Passage, CoreReplicaStore]:
-        """Give the way to the endpoint, and the store there: for gateways."""
+        """Give the way to what lives there, and that: for front ends."""
         return self._passage, self._replica_store
 
 
@@ -944,6 +1012,19 @@ class LogHandle(ReplicaHandle):
         """
         return self._passage.call(self._log_handle.read, partition, offset, limit, timeout)
 
+    def runs(
+        self, positions: Mapping[int, int], size: int = FETCH_SIZE_MAX, timeout: Seconds = 0.0
+    ) -> list[Run]:
+        """Read from several partitions with one question, and decode nothing.
+
+        ``positions`` has an offset for each of up to 1,024 partitions. What comes are runs, as the
+        leader has them: entries of one partition that were committed together. There are up to
+        ``size`` bytes of them, 1 MiB at most, and one run at least if there is an entry; those of
+        the partition that is named first come first. A run may begin before the offset asked for.
+        Nothing comes after ``timeout`` seconds. Raises as ``read`` does.
+        """
+        return self._passage.call(self._log_handle.runs, positions, size, timeout)
+
     def consume(
         self,
         name: str | None = None,
@@ -959,7 +1040,12 @@ class LogHandle(ReplicaHandle):
         return LogConsumer(
             self._passage,
             self._passage.call_sync(
-                self._log_handle.consume, name, start=start, partitions=partitions
+                self._log_handle.consume,
+                name,
+                start=start,
+                partitions=partitions
+                if partitions is None or isinstance(partitions, str | bytes)
+                else list(partitions),
             ),
         )
 
@@ -1363,6 +1449,7 @@ class Endpoint(EndpointLife):
         voters: Iterable[str] | int = (),
         found: bool = False,
         backend: Backend | str = Backend.Memory,
+        patience: Seconds = ANSWER_SECONDS,
         **options: object,
     ) -> ReplicaStore:
         """Attach a replica of a store whose group of replicas elects its leader.
@@ -1378,7 +1465,8 @@ class Endpoint(EndpointLife):
         number, itself included, have answered that they know of none. Until the second voter is
         there it alone has what is acknowledged.
 
-        ``Backend.SQLite`` needs ``path``. Raises
+        What is written here waits for an answer of the group for ``patience`` seconds, and fails at
+        once where no majority is heard any more. ``Backend.SQLite`` needs ``path``. Raises
         ``MasterExists`` if the store has a master, ``InvalidData``, ``NotAllowed`` without the
         right ``vote``, of a learner ``read``, and ``BackendFailure``.
         """
@@ -1389,6 +1477,7 @@ class Endpoint(EndpointLife):
             voters=voters,
             found=found,
             backend=backend,
+            patience=patience,
             **options,
         )
 
@@ -1483,15 +1572,16 @@ class Endpoint(EndpointLife):
         found: bool = False,
         partitions: int | None = None,
         backend: Backend | str = Backend.Memory,
+        patience: Seconds = ANSWER_SECONDS,
         **options: object,
     ) -> ReplicaLog:
         """Attach a replica of a log whose group of replicas elects its leader.
 
-        ``voters`` and ``found`` are as ``attach_replica`` takes them. ``partitions`` is one
-        for a new log, and stays: the first leader's number is that of all. It takes 10 million
-        entries and 2 GiB at most, if ``set_quota`` says nothing else. ``Backend.SQLite`` needs
-        ``path``. Raises ``MasterExists`` if the log has a keeper, ``InvalidData``, ``NotAllowed``
-        without the right ``vote``, of a learner ``read``, ``BackendFailure``, and
+        ``voters``, ``found`` and ``patience`` are as ``attach_replica`` takes them. ``partitions``
+        is one for a new log, and stays: the first leader's number is that of all. It takes 10
+        million entries and 2 GiB at most, if ``set_quota`` says nothing else. ``Backend.SQLite``
+        needs ``path``. Raises ``MasterExists`` if the log has a keeper, ``InvalidData``,
+        ``NotAllowed`` without the right ``vote``, of a learner ``read``, ``BackendFailure``, and
         ``CredentialsError`` for a key.
         """
         return self._passage.attach(
@@ -1502,6 +1592,7 @@ class Endpoint(EndpointLife):
             found=found,
             partitions=partitions,
             backend=backend,
+            patience=patience,
             **options,
         )
 
@@ -1534,3 +1625,7 @@ class Endpoint(EndpointLife):
     def statistics(self) -> EndpointStatistics:
         """Give a frozen snapshot in numbers."""
         return self._passage.call_sync(self._endpoint.statistics)
+
+    def inside(self) -> tuple[Passage, CoreEndpoint]:
+        """Give the way to what lives there, and that: for front ends."""
+        return self._passage.inner, self._endpoint

@@ -1,25 +1,35 @@
-"""Gateways for threads: ``with blocking.serve_webhdfs(store) as gateway``."""
+"""Gateways, and links to other systems.
+
+Written by ``tools/doors.py``: change the trio class.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import trio
-
-from handshake.accounts import AccountsSource
-from handshake.credentials import Credentials
-from handshake.keyfiles import RolesSource
-from peermesh.blocking.calls import ReplicaStore, Store
-from wire.errors import FAILURES, StoreClosed
+from peermesh.blocking.calls import Endpoint, ReplicaStore, Store
+from peermesh.doors.handles import check_handle
+from peermesh.gateways import (
+    link_zeek as core_link_zeek,
+    serve_webhdfs as core_serve_webhdfs,
+    serve_websocket as core_serve_websocket,
+)
 
 if TYPE_CHECKING:
-    from peermesh.gateways import WebHDFSGateway
+    import ssl
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from handshake.accounts import AccountsSource
+    from handshake.credentials import Credentials
+    from handshake.keyfiles import RolesSource
+    from peermesh.gateways.webhdfs.serving import WebHDFSGateway
+    from peermesh.gateways.websocket.link import LinkEvent, ZeekLink
+    from peermesh.gateways.websocket.server import WebSocketGateway
 
 
 @contextmanager
-def serve_webhdfs(  # noqa: PLR0913 - keywords, one for each thing to say
+def serve_webhdfs(
     store: Store | ReplicaStore,
     *,
     host: str = "127.0.0.1",
@@ -31,49 +41,111 @@ def serve_webhdfs(  # noqa: PLR0913 - keywords, one for each thing to say
     accounts: AccountsSource | None = None,
     names: Sequence[str] = (),
 ) -> Iterator[WebHDFSGateway]:
-    """Serve the files in a store to Hadoop's client; see ``peermesh.gateways``."""
-    from peermesh.gateways import serve_webhdfs as serve  # it needs the extra http
+    """Serve the files in a store to Hadoop's client: ``webhdfs://{gateway.address}/path``.
 
-    if not isinstance(store, Store | ReplicaStore):
-        raise TypeError(f"store={store!r:.80} is {type(store).__name__}: give a store's handle")
+    It serves wherever a replica of the store is, of a group or of a master, and a client may use
+    any: each reads what all have answered, and hands changes to the leader. While none leads it
+    waits, and after two seconds answers as a standby NameNode. With ``credentials`` it is
+    ``swebhdfs://``, and clients need a certificate of the same authority. Beyond loopback it needs
+    those, or ``allow_plain`` and a ``token``, which clients send as a bearer token, or
+    ``accounts``: a file of tokens and users. ``roles`` say what each of them may do, else those of
+    the endpoint. It answers under its address, loopback's, those of its certificate, and further
+    ``names``. Raises ``InsecureAddress``, ``CredentialsError`` for a token that is too short,
+    ``AddressInUse``, and ``ModuleNotFoundError`` without the extra ``http``.
+    """
+    check_handle("store", store, Store, ReplicaStore)
     passage, core = store.inside()
-    closing, opened, closed = trio.Event(), trio.Event(), trio.Event()
-    found: list[WebHDFSGateway | BaseException] = []
+    with passage.hosted(
+        core_serve_webhdfs(
+            core,
+            host=host,
+            port=port,
+            token=token,
+            credentials=credentials,
+            allow_plain=allow_plain,
+            roles=roles,
+            accounts=accounts,
+            names=names,
+        )
+    ) as found:
+        yield found
 
-    async def live() -> None:
-        """Be the one task in which the gateway is entered and left."""
-        try:
-            async with serve(
-                core,
-                host=host,
-                port=port,
-                token=token,
-                credentials=credentials,
-                allow_plain=allow_plain,
-                roles=roles,
-                accounts=accounts,
-                names=names,
-            ) as gateway:
-                found.append(gateway)
-                opened.set()
-                await closing.wait()
-        except BaseException as error:
-            found.insert(0, error)
-            if not isinstance(error, Exception):
-                raise
-        finally:
-            opened.set()
-            closed.set()
 
-    passage.start(live)
-    passage.call(opened.wait)
-    if isinstance(found[0], BaseException):
-        raise found[0]
-    try:
-        yield found[0]
-    finally:
-        with suppress(StoreClosed, *FAILURES):  # The gateway ended with its endpoint.
-            passage.call_sync(closing.set)
-            passage.call(closed.wait)
-    if isinstance(found[0], BaseException):  # It broke within the block.
-        raise found[0]
+@contextmanager
+def serve_websocket(
+    endpoint: Endpoint,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str | None = None,
+    credentials: Credentials | None = None,
+    allow_plain: bool = False,
+    roles: RolesSource | None = None,
+    accounts: AccountsSource | None = None,
+    origins: Iterable[str] = (),
+) -> Iterator[WebSocketGateway]:
+    """Serve the topics of a mesh to clients of Broker's JSON protocol, at ``{gateway.url}``.
+
+    Clients publish and subscribe as light peers of ``endpoint``, and hear each other, too. With
+    ``credentials`` it is ``wss://``, and clients need a certificate of the same authority. Beyond
+    loopback it needs those, or ``allow_plain`` and a ``token``, which clients send as a bearer
+    token, or ``accounts``: a file of tokens and users. ``roles`` say what each of them may do, else
+    those of the endpoint. A browser may ask for pages of ``origins`` alone. Raises
+    ``InsecureAddress``, ``CredentialsError`` for a token that is too short, ``AddressInUse``, and
+    ``ModuleNotFoundError`` without the extra ``websocket``.
+    """
+    check_handle("endpoint", endpoint, Endpoint)
+    passage, core = endpoint.inside()
+    with passage.hosted(
+        core_serve_websocket(
+            core,
+            host=host,
+            port=port,
+            token=token,
+            credentials=credentials,
+            allow_plain=allow_plain,
+            roles=roles,
+            accounts=accounts,
+            origins=origins,
+        )
+    ) as found:
+        yield found
+
+
+@contextmanager
+def link_zeek(
+    endpoint: Endpoint,
+    url: str,
+    *,
+    to_zeek: Sequence[str] = (),
+    from_zeek: Sequence[str] = (),
+    tls: ssl.SSLContext | None = None,
+    allow_plain: bool = False,
+    token: str | None = None,
+    callback: Callable[[LinkEvent], object] | None = None,
+) -> Iterator[ZeekLink]:
+    """Join topics of a mesh to a Zeek that serves WebSocket at ``url``, and back, for the block.
+
+    Zeek gets what begins with ``to_zeek``, and the mesh what Zeek publishes under ``from_zeek``.
+    Nothing goes back where it came from. The link is dialled again whenever it is lost, and
+    ``callback`` is told what becomes of it. Of ``wss://`` the server is verified by ``tls``, else
+    by the authorities of the system. Raises ``ValueError`` for a ``url`` that is none of Zeek,
+    ``InsecureAddress`` for ``ws://`` beyond loopback, unless ``allow_plain``, ``NotAllowed`` and
+    ``LimitExceeded`` for topics that the mesh does not send here, and ``ModuleNotFoundError``
+    without the extra ``websocket``.
+    """
+    check_handle("endpoint", endpoint, Endpoint)
+    passage, core = endpoint.inside()
+    with passage.hosted(
+        core_link_zeek(
+            core,
+            url,
+            to_zeek=to_zeek,
+            from_zeek=from_zeek,
+            tls=tls,
+            allow_plain=allow_plain,
+            token=token,
+            callback=callback,
+        )
+    ) as found:
+        yield found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from functools import partial
 from inspect import iscoroutine
 from typing import Final, ParamSpec, Protocol, TypeVar, cast
@@ -16,6 +16,7 @@ from endpoint.outcome import Outcome
 from endpoint.replicas.attaching import Attaching
 from endpoint.replicas.handle import ReplicaHandle
 from net import forking
+from peermesh.blocking.hosting import hosted
 from peermesh.blocking.portal import Portal
 from peermesh.doors.room import Finish, Room, Task, logger
 from wire.errors import FAILURES, EndpointClosed, MeshError, StoreClosed
@@ -239,6 +240,12 @@ class Passage:
         except EndpointClosed as error:
             shown = self._shown(error)
             raise shown from shown.__cause__
+
+    def hosted(
+        self, manager: AbstractAsyncContextManager[Result]
+    ) -> AbstractContextManager[Result]:
+        """Have a task of the room enter a block, and leave it; see ``hosting``."""
+        return hosted(self, manager)
 
     def start(self, task: Task) -> None:
         """Start a task over there that ends with the endpoint; nothing is told of its end."""

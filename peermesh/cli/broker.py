@@ -140,11 +140,17 @@ class _Bus:
         """Write what was done, or is to be done."""
         for name in changes.remove:
             self._say("removed", f"- module {name}", module=name)
-        for plan in changes.add:
-            what = plan.path or "the mesh"
-            self._say("added", f"+ module {plan.name}: {what}", module=plan.name, made_of=what)
+        for sign, event, plans in (
+            ("~", "replaced", changes.replace),
+            ("+", "added", changes.add),
+        ):
+            for plan in plans:
+                what = plan.path or "the mesh"
+                text = f"{sign} module {plan.name}: {what}"
+                self._say(event, text, module=plan.name, made_of=what)
         for sign, event, links in (
             ("-", "unlinked", changes.unlink),
+            ("~", "changed", changes.change),
             ("+", "linked", changes.link),
         ):
             for link in links:

@@ -63,10 +63,11 @@ Count a file of events exactly, while the processes that count them are killed.
 
 A sensor appends the events to a replicated log. A stateful query of Spark's Structured Streaming
 counts them by a field and a window of time, with its checkpoint behind a WebHDFS gateway in a
-replicated store, and writes the counts to another one. A viewer holds copies of the counts and of
-the log, and shows the table as it grows. In the middle of some batches the log's keeper, Spark's
-driver and the counts' leader are killed with SIGKILL, one after the other. At the end the viewer's
-table is compared with a plain recount of the input, window by window and key by key.
+replicated store, and writes the counts to another one. Log and stores are at three processes, which
+elect a leader for each. A viewer holds replicas of the counts and of the log, and shows the table
+as it grows. In the middle of some batches the log's leader, Spark's driver and the counts' leader
+are killed with SIGKILL, one after the other. At the end the viewer's table is compared with a plain
+recount of the input, window by window and key by key.
 
 Try it: kill any of them yourself, with SIGKILL, at any time. Their process numbers are shown.
 

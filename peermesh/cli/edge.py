@@ -28,7 +28,7 @@ from peermesh.brokers.edge import (
 from peermesh.brokers.edge.lifecycle import IDLE_SECONDS
 from peermesh.cli.addresses import Address, AddressType
 from peermesh.cli.arguments import WRITING_TEXT_OPTION, read_lines, read_value
-from peermesh.cli.arriving import NEWS_LOOK_SECONDS, is_hopeless, join, telling
+from peermesh.cli.arriving import NEWS_LOOK_SECONDS, is_hopeless, join, stay_joined, telling
 from peermesh.cli.command import command
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
@@ -39,6 +39,7 @@ from peermesh.cli.rights import port_roles_option
 from peermesh.cli.running import run
 from peermesh.cli.trust import STDIN
 from peermesh.cli.values import on_a_line
+from peermesh.cli.voters import split_voters
 from wire.addresses import PORT_MAX, join_address, read_port
 
 REGISTRY_PORT: Final = 4050
@@ -199,15 +200,21 @@ def broker_options(command: Command) -> Command:
 @command()
 @broker_options
 @zookeeper_option
+@click.option(
+    "--voters", metavar="NAME,NAME,...",
+    help="Keep the embedded registry together with the brokers at these nodes, which elect who"
+    " leads it. The same line at each of them, with --name.",
+)  # fmt: skip
 @port_roles_option
 @click.option(
     "--every", type=Seconds(0.1), metavar="SECONDS",
     help="Write what each channel has carried, so often.",
 )  # fmt: skip
 @mesh_options(listens=True, is_optional=True)
-def edge(
+def edge(  # noqa: PLR0913 - an option each
     options: Options,
     zookeeper: str | None,
+    voters: str | None,
     port_roles: Path | None,
     every: float | None,
     mesh: Mesh,
@@ -223,7 +230,10 @@ def edge(
       peermesh broker edge-sub --registry 127.0.0.1:4050 weather
       peermesh broker edge-pub --registry 127.0.0.1:4050 weather rain
     """
-    run(_serve, mesh, options, zookeeper, port_roles, _Teller(every, output))
+    if voters is not None and zookeeper is not None:
+        raise click.UsageError("--voters keep the embedded registry, and --zookeeper is another")
+    names = () if voters is None else split_voters(voters)
+    run(_serve, mesh, options, zookeeper or names, port_roles, _Teller(every, output))
 
 
 class _Teller:
@@ -232,7 +242,7 @@ class _Teller:
     def __init__(self, every: float | None, output: Output) -> None:
         """Write to ``output``; statistics every so many seconds."""
         self._every = every
-        self._tell = output.tell
+        self._tell = self.tell_event = output.tell
 
     async def tell(self, host: Host) -> None:
         """Write until cancelled."""
@@ -271,15 +281,27 @@ class _Teller:
 
 
 async def _serve(
-    mesh: Mesh, options: Options, zookeeper: str | None, roles: Path | None, teller: _Teller
+    mesh: Mesh,
+    options: Options,
+    keepers: str | tuple[str, ...],
+    roles: Path | None,
+    teller: _Teller,
 ) -> None:
+    """Run a broker whose registry is at a ZooKeeper, at voters, or at the first broker."""
     async with AsyncExitStack() as stack:
-        registry = None if zookeeper is None else await _open_zookeeper(stack, zookeeper)
+        voters = () if isinstance(keepers, str) else keepers
+        registry = await _open_zookeeper(stack, keepers) if isinstance(keepers, str) else None
         endpoint = await stack.enter_async_context(mesh.endpoint())
-        await join(endpoint, mesh)
+        if voters:
+            nursery = await stack.enter_async_context(trio.open_nursery())
+            await stay_joined(endpoint, mesh, nursery, teller.tell_event)
+        else:
+            await join(endpoint, mesh)
         options = replace(options, allow_plain=endpoint.settings.allow_plain)
         host = await stack.enter_async_context(
-            open_edge_broker(endpoint, options=options, registry=registry, roles=roles)
+            open_edge_broker(
+                endpoint, options=options, registry=registry, roles=roles, voters=voters
+            )
         )
         await teller.tell(host)
 
@@ -321,7 +343,9 @@ def _is_hopeless(registry: RemoteRegistry) -> bool:
     return registry.has_failed_everywhere() and all(is_hopeless(None, each) for each in reasons)
 
 
-def _why_not(client: Publisher | Subscriber) -> str:
+def _why_not(client: Publisher | Subscriber, registry: Registry) -> str:
+    if registry.last_error is not None:
+        return f"the registry: {registry.last_error}"
     return f"the broker: {client.last_error or 'none is in the registry'}"
 
 
@@ -354,10 +378,10 @@ async def _publish(place: Place, topic: str, values: AsyncIterator[Value]) -> in
         async for each in values:
             await publisher.send(topic, each)
             count += 1
-        async with telling(lambda: [_why_not(publisher)]):
+        async with telling(lambda: [_why_not(publisher, registry)]):
             is_taken = await publisher.flush(mesh.wait)
         if not is_taken:
-            text = f"no broker took it within {mesh.wait:g} s: {_why_not(publisher)}"
+            text = f"no broker took it within {mesh.wait:g} s: {_why_not(publisher, registry)}"
             raise CommandFailed(text, ExitCode.TIMEOUT)
     return count
 
@@ -387,10 +411,10 @@ async def _subscribe(place: Place, topics: tuple[str, ...], how: Reading) -> Non
     ):
         await _reach(registry, mesh.waits, is_patient=True)
         for topic in topics:
-            async with telling(lambda: [_why_not(subscriber)]):
+            async with telling(lambda: [_why_not(subscriber, registry)]):
                 is_there = await subscriber.subscribe(topic, timeout=mesh.waits)
             if not is_there:
-                text = f"no broker within {mesh.wait:g} s: {_why_not(subscriber)}"
+                text = f"no broker within {mesh.wait:g} s: {_why_not(subscriber, registry)}"
                 raise CommandFailed(text, ExitCode.TIMEOUT)
         say(f"subscribed to {', '.join(map(on_a_line, topics))}", err=True)
         await write_messages(subscriber, how)

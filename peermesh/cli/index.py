@@ -69,7 +69,9 @@ COMMANDS: Final = {
         "joining",
         "Make join tickets: where a mesh is and its secret, in one string for --peer.",
     ),
-    "topic": Entry("topics", "Look at the topics of a QoS-2 broker; delete one."),
+    "topic": Entry(
+        "topics", "Look at the topics and consumers of a QoS-2 broker; delete or forget one."
+    ),
 }
 
 BROKERS: Final = {
@@ -121,6 +123,10 @@ LOGS: Final = {
         "log_members",
         "Take the vote of the replica of a log at the endpoint called MEMBER.",
     ),
+    "replay": Entry(
+        "log_replay",
+        "Put the dead letters of a job of Spark back into the log that they came from.",
+    ),
     "replica": Entry(
         "log_keeping",
         "Have a replica of a log whose group elects its leader, until Ctrl-C.",
@@ -132,7 +138,7 @@ LOGS: Final = {
 STORES: Final = {
     "add": Entry(
         "members",
-        "Give the replica at the endpoint called MEMBER a vote, once it is level.",
+        "Give the replica of a store at the endpoint called MEMBER a vote, once it is level.",
     ),
     "cas": Entry(
         "mutating",
@@ -178,9 +184,12 @@ STORES: Final = {
     ),
     "put": Entry("mutating", "Set a KEY to a VALUE, and write the revision that this made."),
     "rekey": Entry("keys", "Put the FILES of stores and logs under the first key of the key file."),
-    "remove": Entry("members", "Take the vote of the replica at the endpoint called MEMBER."),
+    "remove": Entry(
+        "members",
+        "Take the vote of the replica of a store at the endpoint called MEMBER.",
+    ),
     "scan": Entry("following", "Write keys and values in the order of keys."),
-    "transfer": Entry("members", "Have the voter at the endpoint called MEMBER lead."),
+    "transfer": Entry("members", "Have the voter of a store at the endpoint called MEMBER lead."),
     "verify": Entry(
         "stores",
         "Compare what all replicas of a store hold; the code is 1 if one differs or is silent.",

@@ -10,7 +10,7 @@ from functools import partial
 import click
 
 from endpoint.replicas.logs.log_entries import LogEntry
-from peermesh import Log, Start, Value
+from peermesh import Endpoint, Log, Start, Value
 from peermesh.cli.arguments import RAW_OPTION, WRITING_TEXT_OPTION, read_lines, read_value
 from peermesh.cli.arriving import expect_log, join
 from peermesh.cli.command import command
@@ -30,10 +30,15 @@ async def open_log(mesh: Mesh, name: str) -> AsyncIterator[Log]:
     """Join the mesh, and reach what leads a log: no copy of it is fetched."""
     async with mesh.endpoint() as endpoint:
         await join(endpoint, mesh)
-        await expect_log(endpoint, mesh, name)
-        proxy = await endpoint.attach_log_proxy(name, patience=mesh.wait)
-        await proxy.partition_count()
-        yield proxy
+        yield await reach_log(endpoint, mesh, name)
+
+
+async def reach_log(endpoint: Endpoint, mesh: Mesh, name: str) -> Log:
+    """Reach what leads a log, from an endpoint in the mesh; raises ``CommandFailed``."""
+    await expect_log(endpoint, mesh, name)
+    proxy = await endpoint.attach_log_proxy(name, patience=mesh.wait)
+    await proxy.partition_count()
+    return proxy
 
 
 # Appending.

@@ -1,13 +1,13 @@
-"""The commands about the members of a store's replica group: who there is, who votes, who leads."""
+"""The commands about the members of a replica group: who there is, who votes, who leads."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final
+from contextlib import AbstractAsyncContextManager
 
 import click
 
-from peermesh import GroupMember, ReplicaStore
+from peermesh import GroupMember, ReplicaLog, ReplicaStore
 from peermesh.cli.arriving import open_replica
 from peermesh.cli.command import command
 from peermesh.cli.completion import STORE_NAME
@@ -17,25 +17,79 @@ from peermesh.cli.output import Output
 from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
 
-MEMBER: Final = click.argument("member")
+Replica = ReplicaStore | ReplicaLog
 
-Change = Callable[[ReplicaStore, str, float], Awaitable[None]]
+Opens = Callable[[Mesh, str], AbstractAsyncContextManager[Replica]]
+"""Joins the mesh with a replica of a group that has no vote."""
+
+Change = Callable[[Replica, str, float], Awaitable[None]]
 """Has a group do something with a member, within so many seconds."""
 
 
-@command()
-@STORE_NAME
-@mesh_options(listens=False)
-def members(name: str, mesh: Mesh, output: Output) -> None:
-    """Write who is in the group of a store, as its leader knows it.
+def member_commands(
+    what: str, argument: Callable[[Callable[..., None]], Callable[..., None]], opens: Opens
+) -> tuple[click.Command, ...]:
+    """Make ``members``, ``add``, ``remove`` and ``transfer`` for groups of stores, or of logs."""
 
-    Replicas without a vote at endpoints without a name are left out: commands like this one have
-    such a replica while they run.
-    """
-    tell_members(run(_members, mesh, name), output)
+    def changes(name: str, text: str, told: str, change: Change) -> click.Command:
+        async def work(mesh: Mesh, group: str, member: str) -> None:
+            async with opens(mesh, group) as replica:
+                await change(replica, member, mesh.wait)
+
+        @command(name, help=text)
+        @argument
+        @click.argument("member")
+        @mesh_options(listens=False)
+        def act(name: str, member: str, mesh: Mesh, output: Output) -> None:
+            run(work, mesh, name, member)
+            said = told.format(member=on_a_line(member), group=on_a_line(name))
+            output.announce(said, **{what: name, "member": member})
+
+        return act
+
+    async def found(mesh: Mesh, name: str) -> list[GroupMember]:
+        async with opens(mesh, name) as replica:
+            own = replica.part.core.own.name
+            return [each for each in await replica.members() if each.is_voter or each.name != own]
+
+    @command(
+        help=f"""Write who is in the group of a {what}, as its leader knows it.
+
+        Replicas without a vote at endpoints without a name are left out: commands like this one
+        have such a replica while they run.
+        """
+    )
+    @argument
+    @mesh_options(listens=False)
+    def members(name: str, mesh: Mesh, output: Output) -> None:
+        _tell_members(run(found, mesh, name), output)
+
+    add = changes(
+        "add",
+        f"Give the replica of a {what} at the endpoint called MEMBER a vote, once it is level.",
+        "{member} votes in {group}",
+        lambda replica, member, wait: replica.add_voter(member, wait),
+    )
+    remove = changes(
+        "remove",
+        f"""Take the vote of the replica of a {what} at the endpoint called MEMBER.
+
+        It is refused while those that stay have no healthy majority. A replica that is still
+        declared a voter, and comes back, is given its vote again.
+        """,
+        "{member} votes no more in {group}",
+        lambda replica, member, wait: replica.remove_voter(member, wait),
+    )
+    transfer = changes(
+        "transfer",
+        f"Have the voter of a {what} at the endpoint called MEMBER lead.",
+        "{member} leads {group}",
+        lambda replica, member, wait: replica.transfer(member, wait),
+    )
+    return members, add, remove, transfer
 
 
-def tell_members(found: list[GroupMember], output: Output) -> None:
+def _tell_members(found: list[GroupMember], output: Output) -> None:
     """Write the members of a group, one a line."""
     for each in found:
         output.tell(
@@ -49,12 +103,6 @@ def tell_members(found: list[GroupMember], output: Output) -> None:
         )
 
 
-async def _members(mesh: Mesh, name: str) -> list[GroupMember]:
-    async with open_replica(mesh, name) as store:
-        own = store.part.core.own.name
-        return [each for each in await store.members() if each.is_voter or each.name != own]
-
-
 def _line(member: GroupMember) -> str:
     role = "leader" if member.is_leader else "voter" if member.is_voter else "learner"
     state = "level" if not member.lag else f"{counted(member.lag, 'entry', 'entries')} behind"
@@ -64,41 +112,4 @@ def _line(member: GroupMember) -> str:
     return f"{on_a_line(member.name)} {role}, {state}{silent}"
 
 
-@command()
-@STORE_NAME
-@MEMBER
-@mesh_options(listens=False)
-def add(name: str, member: str, mesh: Mesh, output: Output) -> None:
-    """Give the replica at the endpoint called MEMBER a vote, once it is level."""
-    run(_change, mesh, name, member, ReplicaStore.add_voter)
-    output.announce(f"{on_a_line(member)} votes in {on_a_line(name)}", store=name, member=member)
-
-
-@command()
-@STORE_NAME
-@MEMBER
-@mesh_options(listens=False)
-def remove(name: str, member: str, mesh: Mesh, output: Output) -> None:
-    """Take the vote of the replica at the endpoint called MEMBER.
-
-    It is refused while those that stay have no healthy majority. A replica that is still declared a
-    voter, and comes back, is given its vote again.
-    """
-    run(_change, mesh, name, member, ReplicaStore.remove_voter)
-    text = f"{on_a_line(member)} votes no more in {on_a_line(name)}"
-    output.announce(text, store=name, member=member)
-
-
-@command()
-@STORE_NAME
-@MEMBER
-@mesh_options(listens=False)
-def transfer(name: str, member: str, mesh: Mesh, output: Output) -> None:
-    """Have the voter at the endpoint called MEMBER lead."""
-    run(_change, mesh, name, member, ReplicaStore.transfer)
-    output.announce(f"{on_a_line(member)} leads {on_a_line(name)}", store=name, member=member)
-
-
-async def _change(mesh: Mesh, name: str, member: str, change: Change) -> None:
-    async with open_replica(mesh, name) as store:
-        await change(store, member, mesh.wait)
+members, add, remove, transfer = member_commands("store", STORE_NAME, open_replica)

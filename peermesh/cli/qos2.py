@@ -26,7 +26,7 @@ from peermesh.brokers.qos2 import (
 )
 from peermesh.brokers.qos2.limits import CONSUMER_PORT, PUBLISHER_PORT
 from peermesh.brokers.qos2.shelf import Shelf
-from peermesh.cli.arriving import expect_store, join
+from peermesh.cli.arriving import expect_store, join, stay_joined
 from peermesh.cli.command import Option, command, group
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
@@ -37,6 +37,7 @@ from peermesh.cli.rights import port_roles_option
 from peermesh.cli.running import run
 from peermesh.cli.trust import tls_option
 from peermesh.cli.values import on_a_line
+from peermesh.cli.voters import split_voters
 from wire.addresses import PORT_MAX
 
 Found = TypeVar("Found")
@@ -87,6 +88,15 @@ name_option = click.option(
 )
 @click.option("--memory", is_flag=True, help="Keep nothing on disk.")
 @click.option("--follow", is_flag=True, help="Serve the topics of another broker: see --peer.")
+@click.option(
+    "--voters", metavar="NAME,NAME,...",
+    help="Keep the topics together with the brokers at these nodes: a majority has what is"
+    " answered, and any of them serves. The same line at each of them.",
+)  # fmt: skip
+@click.option(
+    "--node", "own_name", metavar="NAME",
+    help="What this node is called, as in --voters. Otherwise PEERMESH_NAME.",
+)  # fmt: skip
 @name_option
 @click.option(
     "--acknowledge-seconds",
@@ -120,6 +130,7 @@ def qos2(  # noqa: PLR0913 - an option each
     folder: Path,
     memory: bool,
     follow: bool,
+    voters: str | None,
     name: str,
     tls: bool,
     acknowledge_seconds: float,
@@ -145,7 +156,12 @@ def qos2(  # noqa: PLR0913 - an option each
     credentials = mesh.trust.credentials_at(host, tls=tls)
     ports = Ports(host, publisher_port, consumer_port, allow_plain, credentials)
     keep = {key: each for key, each in limits.items() if key not in NAMES and each is not None}
-    place = Place(name, None if memory else folder, follow, keep, given_quota(limits))
+    quota = given_quota(limits)
+    if voters is not None and (follow or quota):
+        what = "--follow" if follow else "--max-..."
+        raise click.UsageError(f"{what} does not go with --voters: see peermesh broker qos2 --help")
+    names = () if voters is None else split_voters(voters)
+    place = Place(name, None if memory else folder, follow, keep, quota, names)
     if follow and not mesh.peers:
         raise click.UsageError("say whose topics: --peer HOST:PORT")
     if "\0" in name or not name:
@@ -161,6 +177,7 @@ class _Teller:
         """Say it so often, to ``output``."""
         self._every = math.inf if every is None else every
         self._output = output
+        self.tell = output.tell
 
     def say_ports(self, broker: QoS2Broker) -> None:
         """Say where clients connect."""
@@ -180,8 +197,11 @@ class _Teller:
 async def _serve(
     mesh: Mesh, place: Place, ports: Ports, pace: Pace, roles: Path | None, teller: _Teller
 ) -> None:
-    async with mesh.endpoint() as endpoint:
-        await join(endpoint, mesh)
+    async with mesh.endpoint() as endpoint, trio.open_nursery() as nursery:
+        if place.voters:
+            await stay_joined(endpoint, mesh, nursery, teller.tell)
+        else:
+            await join(endpoint, mesh)
         async with open_broker(endpoint, place, ports, pace, roles) as broker:
             teller.say_ports(broker)
             await teller.run(broker)

@@ -10,7 +10,7 @@ import trio
 
 from peermesh import Backend, ReplicaStore, StatusEvent, Store
 from peermesh.cli.addresses import Address, AddressType
-from peermesh.cli.arguments import INPUT_FILE, read_token
+from peermesh.cli.arguments import read_token
 from peermesh.cli.arriving import stay_joined
 from peermesh.cli.command import Command, group
 from peermesh.cli.exits import CommandFailed, ExitCode
@@ -18,7 +18,7 @@ from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.offering import offer_store
 from peermesh.cli.output import Output
 from peermesh.cli.quotas import given_quota, quota_options
-from peermesh.cli.rights import port_roles_option
+from peermesh.cli.rights import gateway_options
 from peermesh.cli.running import run
 from peermesh.cli.serving_topics import websocket
 from peermesh.cli.trust import tls_option
@@ -37,13 +37,18 @@ serve.add_command(websocket)
 @click.option(
     "--store", "name", required=True, metavar="NAME[:PATH]",
     help="The store: its master is here, in the SQLite file PATH, or else in memory. With --voters"
-    " it is this node's replica that is there. With --clone, PATH is where the store is once the"
-    " clone has been promoted (peermesh store promote).",
+    " or --replica it is this node's replica that is there. With --clone, PATH is where the store"
+    " is once the clone has been promoted (peermesh store promote).",
 )  # fmt: skip
 @click.option(
     "--voters", metavar="NAME,NAME,...",
     help="Hold a replica of the store, whose group elects its leader. These nodes vote, by their"
     " names: the same line at each of them.",
+)  # fmt: skip
+@click.option(
+    "--replica", is_flag=True,
+    help="Hold a replica of the store. Without --voters it follows the group that there is, and has"
+    " no vote: one more gateway.",
 )  # fmt: skip
 @click.option(
     "--node", "own_name", metavar="NAME",
@@ -56,16 +61,7 @@ serve.add_command(websocket)
     help="Where Hadoop's client finds it: webhdfs://HOST:PORT/, or with TLS swebhdfs://. Port 0"
     " lets the system choose.",
 )  # fmt: skip
-@click.option(
-    "--token-file", type=INPUT_FILE, metavar="FILE",
-    help="The token that clients have to give. Needed beyond the loopback interface without TLS.",
-)  # fmt: skip
-@click.option(
-    "--accounts", type=INPUT_FILE, metavar="FILE",
-    help="Tokens and users that clients may be, of peermesh access. What they may do, the roles of"
-    " --port-roles say, else those of --roles.",
-)  # fmt: skip
-@port_roles_option
+@gateway_options
 @click.option(
     "--name", "names", multiple=True, metavar="HOST",
     help="A further name that clients ask for, without a port. Its address, loopback's and those of"
@@ -85,6 +81,7 @@ def webhdfs(  # noqa: PLR0913 - one for each option
     mesh: Mesh,
     output: Output,
     *,
+    replica: bool,
     clone: bool,
     tls: bool,
     **limits: int | None,
@@ -94,10 +91,12 @@ def webhdfs(  # noqa: PLR0913 - one for each option
     A job then says checkpointLocation="webhdfs://HOST:PORT/directory". Of three gateways with
     --voters any serves, and Hadoop's own fail-over finds one that lives: see docs/spark.md.
     """
-    if voters is not None and clone:
-        raise click.UsageError("a replica (--voters) is no clone (--clone): give one of them")
+    is_replica = replica or voters is not None
+    if is_replica and clone:
+        what = "--replica" if voters is None else "--voters"
+        raise click.UsageError(f"a replica ({what}) is no clone (--clone): give one of them")
     quota = given_quota(limits)
-    if voters is not None and quota:
+    if is_replica and quota:
         raise click.UsageError("the quota of a group is its own, and not that of --max-...")
     token = None if token_file is None else read_token(token_file)
     access = {
@@ -109,8 +108,8 @@ def webhdfs(  # noqa: PLR0913 - one for each option
         "names": names,
     }
     server = _Server(mesh, address, access, output)
-    names_of_voters = () if voters is None else split_voters(voters)
-    run(server.live, name, quota, names_of_voters, clone)
+    wanted = () if voters is None else split_voters(voters)
+    run(server.live, name, quota, wanted if is_replica else None, clone)
 
 
 class _Server:
@@ -132,11 +131,15 @@ class _Server:
         self,
         name: str,
         quota: dict[str, Any],
-        voters: tuple[str, ...],
+        voters: tuple[str, ...] | None,
         is_clone: bool,  # noqa: FBT001 - run hands it on
     ) -> None:
-        """Do all of it, and stay; the ``quota`` is that of a master, now or once promoted."""
+        """Do all of it, and stay; the ``quota`` is that of a master, now or once promoted.
+
+        With ``voters`` it is a replica: a learner if there are none, and else as they say.
+        """
         try:
+            from peermesh.gateways.webhdfs.limits import ELECTION_SECONDS
             from peermesh.gateways.webhdfs.serving import open_gateway
         except ImportError as error:
             text = "this needs HTTP: pip install 'peermesh[http]'"
@@ -146,8 +149,10 @@ class _Server:
         async with self._mesh.endpoint() as endpoint, trio.open_nursery() as nursery:
             with endpoint.subscribe_status() as status:
                 store: Store | ReplicaStore
-                if voters:
-                    store = await endpoint.attach_replica(name, voters=voters, **_place(path))
+                if voters is not None:
+                    store = await endpoint.attach_replica(
+                        name, voters=voters, patience=ELECTION_SECONDS, **_place(path)
+                    )
                 elif is_clone:
                     store = clone = await endpoint.attach_clone(name)
                     offer_store(endpoint, name, clone, path, **quota)

@@ -9,13 +9,13 @@ import click
 import trio
 
 from peermesh.cli.addresses import Address, AddressType
-from peermesh.cli.arguments import INPUT_FILE, read_token
+from peermesh.cli.arguments import read_token
 from peermesh.cli.arriving import stay_joined
 from peermesh.cli.command import command
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.output import Output
-from peermesh.cli.rights import port_roles_option
+from peermesh.cli.rights import gateway_options
 from peermesh.cli.running import run
 from peermesh.cli.trust import tls_option
 
@@ -26,16 +26,7 @@ from peermesh.cli.trust import tls_option
     help="Where clients find it: ws://HOST:PORT/v1/messages/json, or with TLS wss://. Port 0 lets"
     " the system choose.",
 )  # fmt: skip
-@click.option(
-    "--token-file", type=INPUT_FILE, metavar="FILE",
-    help="The token that clients have to give. Needed beyond the loopback interface without TLS.",
-)  # fmt: skip
-@click.option(
-    "--accounts", type=INPUT_FILE, metavar="FILE",
-    help="Tokens and users that clients may be, of peermesh access. What they may do, the roles of"
-    " --port-roles say, else those of --roles.",
-)  # fmt: skip
-@port_roles_option
+@gateway_options
 @click.option(
     "--origin", "origins", multiple=True, metavar="ORIGIN",
     help="A site whose pages may be clients, as https://example.org. May be repeated. Without it"

@@ -42,7 +42,10 @@ def jobs(store: str, mesh: Mesh, output: Output) -> None:
     for name, job in sorted(found.jobs.items()):
         _write_job(name, job)
     for query, batch in sorted(found.sinks.items()):
-        say(f"sink {on_a_line(query)}: batch {batch} is published")
+        counts = found.counts.get(query, {})
+        named = (f"{count:,} {on_a_line(what)}" for what, count in sorted(counts.items()))
+        tail = ", ".join(["", *named])
+        say(f"sink {on_a_line(query)}: batch {batch} is published{tail}")
 
 
 async def _jobs(mesh: Mesh, name: str) -> Overview:

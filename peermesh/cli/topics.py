@@ -7,6 +7,7 @@ from dataclasses import asdict
 import click
 
 from peermesh.brokers.qos2 import Topic, TopicContent, Topics
+from peermesh.brokers.qos2.names import ConsumerName
 from peermesh.cli.command import command, group
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import counted
@@ -18,7 +19,7 @@ from peermesh.cli.values import on_a_line
 
 @group()
 def topic() -> None:
-    """Look at the topics of a QoS-2 broker; delete one.
+    """Look at the topics and consumers of a QoS-2 broker; delete or forget one.
 
     The broker has to run with --listen HOST:PORT: say it here with --peer.
     """
@@ -40,6 +41,12 @@ def as_lines(content: TopicContent) -> list[str]:
     last = f", the last one is {name}/{content.last}" if content.messages else ""
     waiting = [f"  {count} for {on_a_line(each)}" for each, count in content.waiting.items()]
     return [f"{name}: {messages}{last}{_made_by(content.owner)}", *waiting]
+
+
+def as_name(consumer: ConsumerName) -> str:
+    """Write the name of a consumer on one line."""
+    topics = counted(len(consumer.topics), "topic")
+    return f"{on_a_line(consumer.name)}: {topics}{_made_by(consumer.owner)}"
 
 
 @command("list")
@@ -90,5 +97,38 @@ def delete(topics: tuple[str, ...], mesh: Mesh, name: str, output: Output) -> No
     run(work)
 
 
-for each in (list_topics, show, delete):
+@command()
+@name_option
+@mesh_options(listens=False)
+def consumers(mesh: Mesh, name: str, output: Output) -> None:
+    """List all names of consumers, each with how many topics it has had a message of."""
+
+    async def work() -> None:
+        async with open_followed(mesh, name) as shelf:
+            for each in await Topics(shelf).consumers():
+                output.tell(as_name(each), **asdict(each))
+
+    run(work)
+
+
+@command()
+@click.argument("consumers", nargs=-1, required=True)
+@name_option
+@mesh_options(listens=False)
+def forget(consumers: tuple[str, ...], mesh: Mesh, name: str, output: Output) -> None:
+    """Forget what CONSUMERS have had, and whose their names are.
+
+    Who logs in under such a name later gets all messages of its topics from the oldest one on.
+    """
+
+    async def work() -> None:
+        async with open_followed(mesh, name) as shelf:
+            for each in consumers:
+                await found(Topics(shelf).forget(each))
+                output.tell(f"forgot {on_a_line(each)}", event="forgotten", consumer=each)
+
+    run(work)
+
+
+for each in (list_topics, show, delete, consumers, forget):
     topic.add_command(each)

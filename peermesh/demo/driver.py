@@ -45,7 +45,7 @@ SETTINGS: Final = {
 }
 
 POLL_SECONDS: Final = 0.2
-"""How long the driver waits for its query, and Spark at the keeper, before looking elsewhere."""
+"""How long the driver waits for its query, and Spark for the log, before looking elsewhere."""
 
 FAILURES_MAX: Final = 10
 """How often in a row the query may fail: then it is none of the deaths that it gets over."""
@@ -54,7 +54,7 @@ FAILURES_MAX: Final = 10
 def counts_of(assignment: Assignment) -> WindowedCounts:
     """Say what is counted."""
     return WindowedCounts(
-        peers=",".join(f"{LOCAL}:{port}" for port in assignment.ports.peers()),
+        peers=",".join(f"{LOCAL}:{port}" for port in assignment.ports.members),
         log=LOG_NAME,
         schema=COLUMNS,
         rows_max=assignment.plan.rows_max,
@@ -119,7 +119,7 @@ def run(assignment: Assignment) -> None:
         LocalSpark("peermesh demo", assignment.path("spark"), settings) as local,
     ):
         started.set()
-        for port in assignment.ports.peers():
+        for port in assignment.ports.members:
             endpoint.peer(LOCAL, port, REDIAL_SECONDS_MAX, timeout=POLL_SECONDS)
         spark = local.session()
         register(spark)

@@ -21,10 +21,10 @@ COLUMNS: Final = "at TIMESTAMP, key STRING"
 """What the job reads of an event."""
 
 CHUNK_COUNT: Final = 500
-"""Lines of an append: a keeper has it on its disk in some milliseconds."""
+"""Lines of an append: a majority has it on its disks in some milliseconds."""
 
 CHUNK_SIZE: Final = 2 * MIB
-"""Bytes after which an append takes no more lines: half of what a keeper takes, with the last."""
+"""Bytes after which an append takes no more lines: half of what a log takes, with the last."""
 
 
 @dataclass(frozen=True, slots=True)

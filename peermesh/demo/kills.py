@@ -7,7 +7,7 @@ from typing import Final
 
 from peermesh.demo.plan import Victim
 
-SHARES: Final = {Victim.KEEPER: 0.25, Victim.DRIVER: 0.4, Victim.LEADER: 0.65}
+SHARES: Final = {Victim.LOG_LEADER: 0.25, Victim.DRIVER: 0.4, Victim.STORE_LEADER: 0.65}
 """How much of the input has to be counted before each is killed."""
 
 

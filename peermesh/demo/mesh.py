@@ -20,15 +20,12 @@ LOCAL: Final = "127.0.0.1"
 COUNTS: Final = "counts"
 CHECKPOINTS: Final = "checkpoints"
 
-VOTERS: Final = ("store-a", "store-b", "store-c")
-"""The processes with the stores. Two of the three have what is acknowledged, and elect a leader."""
-
 TABLE_FILE: Final = "table.json"
 """In which the viewer hands over what its copies have."""
 
 
 def dial(endpoint: Endpoint, nursery: trio.Nursery, ports: Ports, own: int | None = None) -> None:
     """Peer with all who listen, now or later, but for ourselves."""
-    for port in ports.peers():
+    for port in ports.members:
         if port != own:
             nursery.start_soon(endpoint.peer, LOCAL, port, REDIAL_SECONDS_MAX)

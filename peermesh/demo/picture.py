@@ -1,10 +1,11 @@
-"""The picture of a run: how far it was, how fast, how far behind, and who was killed when. Pure."""
+"""The picture of a run: how far and how fast it was, who led, and who was killed when. Pure."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from peermesh.charts import Curve, Layout, Moment, Panel, draw, plain
+from peermesh.demo.plan import VOTERS
 from peermesh.demo.record import Record, lags, rates, stairs
 
 LAYOUT: Final = Layout(
@@ -16,6 +17,12 @@ OTHER_COLOUR: Final = "#999999"
 
 STRETCHES_MAX: Final = 60
 """Over how many stretches of the run the throughput is taken: of a second, or longer ones."""
+
+
+def _voter(number: float) -> str:
+    """Name a process with the log and the stores; the first one is number one."""
+    names = dict(enumerate(VOTERS, start=1))
+    return names.get(int(number), "") if number == int(number) else ""
 
 
 def draw_run(record: Record) -> str:
@@ -50,6 +57,12 @@ def draw_run(record: Record) -> str:
                 "lag: lines in the log that are not counted",
                 [Curve("lag", stairs(lags(record)))],
                 plain,
+                unnamed,
+            ),
+            Panel(
+                "who leads",
+                [Curve(what, stairs(points)) for what, points in record.leaders().items()],
+                _voter,
                 unnamed,
             ),
         ],

@@ -18,37 +18,33 @@ BATCHES: Final = 20
 BATCH_ROWS_MAX: Final = 20_000
 """Rows of a batch at most: what a window and key of each would take to publish is some seconds."""
 
+VOTERS: Final = ("store-a", "store-b", "store-c")
+"""The processes with log and stores: two of the three have what is acknowledged, and elect."""
+
 
 class Victim(StrEnum):
     """Who is killed."""
 
-    KEEPER = "keeper"
-    """Of the log; it is started again on its file."""
+    LOG_LEADER = "log-leader"
+    """The process that leads the log; the other two elect another leader."""
     DRIVER = "driver"
     """Of Spark, with its JVM and all workers; it is started again, and finds its checkpoint."""
-    LEADER = "leader"
-    """Of the counts, with its gateway; the other two processes with the stores elect another."""
+    STORE_LEADER = "store-leader"
+    """The process that leads the counts, with its gateway; the other two elect another leader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """Where roles listen, over all their lives."""
 
-    keeper: int
-    stores: tuple[int, int, int]
+    members: tuple[int, int, int]
     gateways: tuple[int, int, int]
 
-    def peers(self) -> tuple[int, ...]:
-        """Give the ports of the mesh."""
-        return (self.keeper, *self.stores)
-
     @classmethod
-    def of(cls, found: dict[str, list[int] | int]) -> Ports:
+    def of(cls, found: dict[str, list[int]]) -> Ports:
         """Read what came as JSON."""
-        names: dict[str, object] = {
-            name: tuple(each) if isinstance(each, list) else each for name, each in found.items()
-        }
-        return cls(**names)  # type: ignore[arg-type]  # as ``asdict`` has written it
+        (a, b, c), (d, e, f) = found["members"], found["gateways"]
+        return cls(members=(a, b, c), gateways=(d, e, f))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

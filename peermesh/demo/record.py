@@ -30,6 +30,8 @@ class Record:
     """Lines that are in the log."""
     processed: list[Point] = field(default_factory=lambda: [(0.0, 0.0)])
     """Lines that are counted."""
+    leads: dict[str, list[Point]] = field(default_factory=dict)
+    """For the log and the store, the number of the process that led it, from one."""
     marks: list[Mark] = field(default_factory=list)
 
     def append(self, at: float, lines: int) -> None:
@@ -39,6 +41,17 @@ class Record:
     def process(self, at: float, lines: int) -> None:
         """So many lines are counted now."""
         self.processed.append((at, max(lines, self.processed[-1][1])))
+
+    def lead(self, at: float, what: str, number: int) -> None:
+        """A process leads the log or the store from now on."""
+        self.leads.setdefault(what, []).append((at, number))
+
+    def leaders(self) -> dict[str, list[Point]]:
+        """Give who led, to the end of the run."""
+        return {
+            what: [*points, (max(self.end, points[-1][0]), points[-1][1])]
+            for what, points in self.leads.items()
+        }
 
     def mark(self, at: float, text: str, *, is_kill: bool) -> None:
         """Something happened."""

@@ -25,7 +25,7 @@ REPORT_SECONDS: Final = 0.2
 """The least time between two reports: as fine as a picture of the run shows."""
 
 PATIENCE_SECONDS: Final = 120.0
-"""How long a keeper may be away."""
+"""How long the log may have no leader."""
 
 
 def read_chunks(

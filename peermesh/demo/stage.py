@@ -1,4 +1,4 @@
-"""The play: seven processes, the deaths of three of them, and the comparison at the end."""
+"""The play: six processes, the deaths of three of them, and the comparison at the end."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ import trio
 from handshake.private_files import make_directory
 from peermesh.demo.actor import Actor
 from peermesh.demo.errors import DemoError
+from peermesh.demo.events import LOG_NAME
 from peermesh.demo.kills import Kills
 from peermesh.demo.link import Assignment, Message
-from peermesh.demo.mesh import LOCAL, TABLE_FILE, VOTERS
-from peermesh.demo.plan import Input, Plan, Ports, Victim
+from peermesh.demo.mesh import COUNTS, LOCAL, TABLE_FILE
+from peermesh.demo.plan import VOTERS, Input, Plan, Ports, Victim
 from peermesh.demo.record import Record
 from peermesh.demo.tally import Cell
 from peermesh.demo.verdict import Outage, Verdict
@@ -36,14 +37,10 @@ def free_ports() -> Ports:
     """Find ports for processes that have to come back where they were."""
     with ExitStack() as stack:
         servers = [
-            stack.enter_context(socket.create_server((LOCAL, 0)))
-            for _ in range(1 + 2 * len(VOTERS))
+            stack.enter_context(socket.create_server((LOCAL, 0))) for _ in range(2 * len(VOTERS))
         ]
         ports: list[int] = [server.getsockname()[1] for server in servers]
-    a, b, c, *gateways = ports[1:]
-    return Ports(
-        keeper=ports[0], stores=(a, b, c), gateways=(gateways[0], gateways[1], gateways[2])
-    )
+    return Ports.of({"members": ports[: len(VOTERS)], "gateways": ports[len(VOTERS) :]})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +67,11 @@ class Stage:
         self._total = play.plan.total(play.what.copies)
         self.record = Record(self._total)
         self._kills = Kills(play.victims, self._total)
-        self._leader = 0
+        self._leaders = {LOG_NAME: 0, COUNTS: 0}
         self._began = time.monotonic()
         self._progressed = self._began
         self._outages: list[Outage] = []
-        self._killed = (Victim.KEEPER, 0.0)
+        self._killed = (Victim.DRIVER, 0.0)
         self._processed = self._shown = self._late = 0
         self._is_done = False
         self._is_told = trio.Event()
@@ -82,7 +79,6 @@ class Stage:
             Actor(name, self._assign_to(member), self._hear_of(member), module="member")
             for member, name in enumerate(VOTERS)
         ]
-        self._keeper = Actor("keeper", self._assign, self._on_keeper)
         self._sensor = Actor("sensor", self._assign, self._on_sensor)
         self._driver = Actor("driver", self._assign, self._on_driver)
         self._viewer = Actor("viewer", self._assign, self._on_viewer, output=STDOUT)
@@ -92,7 +88,7 @@ class Stage:
         make_directory(self._play.directory / "spark")
         below = trio.CancelScope(shield=True)
         async with trio.open_nursery() as nursery:
-            copies = (*self._members, self._keeper, self._viewer)
+            copies = (*self._members, self._viewer)
             nursery.start_soon(self._play_all, copies, below)
             try:
                 async with trio.open_nursery() as others:
@@ -155,13 +151,10 @@ class Stage:
         actor = self._members[member]
         self._on_any(actor, report)
         if report["event"] == "leading":
-            self._leader = member
-            self._mark(f"{actor.name} leads the counts now, as two of three have elected it")
-
-    def _on_keeper(self, report: Message) -> None:
-        self._on_any(self._keeper, report)
-        if report["event"] == "keeping" and self._keeper.lives > 1:
-            self._mark(f"the keeper has its log again, of {report['lines']:,} lines")
+            what = report["what"]
+            self._leaders[what] = member
+            self.record.lead(self._now(), what, member + 1)
+            self._mark(f"{actor.name} leads {what} now, as two of three have elected it")
 
     def _on_sensor(self, report: Message) -> None:
         self._on_any(self._sensor, report)
@@ -211,9 +204,9 @@ class Stage:
 
     def _kill(self, victim: Victim, batch: int) -> None:
         actor = {
-            Victim.KEEPER: self._keeper,
+            Victim.LOG_LEADER: self._members[self._leaders[LOG_NAME]],
             Victim.DRIVER: self._driver,
-            Victim.LEADER: self._members[self._leader],
+            Victim.STORE_LEADER: self._members[self._leaders[COUNTS]],
         }[victim]
         actor.kill()
         at = self._now()

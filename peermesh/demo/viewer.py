@@ -1,4 +1,4 @@
-"""The role of the viewer: holds copies of the table and the log, and shows the table as it grows.
+"""The role of the viewer: holds replicas of table and log, and shows the table as it grows.
 
 At last it hands over what its copies have, to be compared with the recount.
 """
@@ -15,7 +15,7 @@ from typing import Final
 import trio
 
 from handshake.private_files import write_private
-from peermesh import Backend, Endpoint, Log, ReplicaStore
+from peermesh import Endpoint, ReplicaLog, ReplicaStore
 from peermesh.demo.display import Display, choose_display
 from peermesh.demo.events import LOG_NAME
 from peermesh.demo.link import Assignment, Message, Orders, Reports
@@ -53,7 +53,7 @@ class Viewer:
     def __init__(
         self,
         store: ReplicaStore,
-        log: Log,
+        log: ReplicaLog,
         display: Display,
         reports: Reports,
         assignment: Assignment,
@@ -127,9 +127,7 @@ async def run(assignment: Assignment) -> None:
     token = trio.lowlevel.current_trio_token()
     async with Endpoint(forwarding=False) as endpoint, trio.open_nursery() as nursery:
         store = await endpoint.attach_replica(COUNTS)
-        log = await endpoint.attach_log_clone(
-            LOG_NAME, Backend.SQLite, path=assignment.path("events-copy.sqlite")
-        )
+        log = await endpoint.attach_log_replica(LOG_NAME)
         dial(endpoint, nursery, assignment.ports)
         with choose_display(draws=assignment.draws) as display:
             viewer = Viewer(store, log, display, reports, assignment)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
@@ -10,33 +10,42 @@ from peermesh.names import importer
 from wire.public import public
 
 if TYPE_CHECKING:
+    import ssl
+
     from endpoint.endpoint import Endpoint
     from handshake.accounts import AccountsSource
     from handshake.credentials import Credentials
     from handshake.keyfiles import RolesSource
-    from peermesh.gateways.webhdfs.service import FileStore
+    from peermesh.gateways.webhdfs.holding import FileStore
     from peermesh.gateways.webhdfs.serving import GatewayStatistics, WebHDFSGateway
+    from peermesh.gateways.websocket.link import LinkEvent, ZeekLink
     from peermesh.gateways.websocket.server import WebSocketGateway, WebSocketStatistics
 
 __all__ = [
     "GatewayStatistics",
+    "LinkEvent",
     "WebHDFSGateway",
     "WebSocketGateway",
     "WebSocketStatistics",
+    "ZeekLink",
+    "link_zeek",
     "serve_webhdfs",
     "serve_websocket",
 ]
 
 _WEBHDFS = "peermesh.gateways.webhdfs.serving"
 _WEBSOCKET = "peermesh.gateways.websocket.server"
+_LINK = "peermesh.gateways.websocket.link"
 
 __getattr__ = importer(
     __name__,
     {
         "GatewayStatistics": _WEBHDFS,
+        "LinkEvent": _LINK,
         "WebHDFSGateway": _WEBHDFS,
         "WebSocketGateway": _WEBSOCKET,
         "WebSocketStatistics": _WEBSOCKET,
+        "ZeekLink": _LINK,
     },
 )
 
@@ -116,4 +125,40 @@ def serve_websocket(  # noqa: PLR0913 - keywords, one for each thing to say
         roles=roles,
         accounts=accounts,
         origins=origins,
+    )
+
+
+@public
+def link_zeek(  # noqa: PLR0913 - keywords, one for each thing to say
+    endpoint: Endpoint,
+    url: str,
+    *,
+    to_zeek: Sequence[str] = (),
+    from_zeek: Sequence[str] = (),
+    tls: ssl.SSLContext | None = None,
+    allow_plain: bool = False,
+    token: str | None = None,
+    callback: Callable[[LinkEvent], object] | None = None,
+) -> AbstractAsyncContextManager[ZeekLink]:
+    """Join topics of a mesh to a Zeek that serves WebSocket at ``url``, and back, for the block.
+
+    Zeek gets what begins with ``to_zeek``, and the mesh what Zeek publishes under ``from_zeek``.
+    Nothing goes back where it came from. The link is dialled again whenever it is lost, and
+    ``callback`` is told what becomes of it. Of ``wss://`` the server is verified by ``tls``, else
+    by the authorities of the system. Raises ``ValueError`` for a ``url`` that is none of Zeek,
+    ``InsecureAddress`` for ``ws://`` beyond loopback, unless ``allow_plain``, ``NotAllowed`` and
+    ``LimitExceeded`` for topics that the mesh does not send here, and ``ModuleNotFoundError``
+    without the extra ``websocket``.
+    """
+    from peermesh.gateways.websocket.link import open_link  # it needs the extra websocket
+
+    return open_link(
+        endpoint,
+        url,
+        to_zeek=to_zeek,
+        from_zeek=from_zeek,
+        tls=tls,
+        allow_plain=allow_plain,
+        token=token,
+        callback=callback,
     )

@@ -32,6 +32,9 @@ INERT: Final = (
 other sites."""
 
 
+FIRST_BEYOND_ASCII: Final = 0x80
+
+
 class Disconnected(MeshError):
     """The client is gone, or does not speak HTTP."""
 
@@ -61,7 +64,11 @@ class HttpConnection:
     def __init__(self, stream: trio.abc.Stream) -> None:
         """Own the stream from now on."""
         self._stream = stream
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_SIZE_MAX)
+        self._http = _begin_dialogue()
+        self._is_line = True
+        """Whether what comes next belongs to a request's first line."""
+        self._is_bodiless = False
+        """Whether the request is a HEAD, which is answered without the body."""
 
     @property
     def can_reply(self) -> bool:
@@ -74,7 +81,7 @@ class HttpConnection:
         Raises ``Disconnected`` for what is no HTTP, after it was told so.
         """
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
-            self._http.start_next_cycle()
+            self._start_next()
         if self._http.our_state is not h11.IDLE:
             return None
         try:
@@ -98,12 +105,35 @@ class HttpConnection:
             mistake = h11.RemoteProtocolError("Content-Length beside Transfer-Encoding")
             await self._refuse(mistake)
             raise Disconnected(str(mistake))
+        self._is_line, self._is_bodiless = False, event.method == b"HEAD"
         return Head(event.method.decode("ascii"), event.target.decode("ascii"), headers)
+
+    def _start_next(self) -> None:
+        """Prepare for the next request, of which a part may have come already."""
+        self._is_line = True
+        rest, _ = self._http.trailing_data
+        if rest.isascii():
+            self._http.start_next_cycle()
+            self._is_line = b"\n" not in rest
+        else:
+            self._http = _begin_dialogue()
+            self._take(rest)
+
+    def _take(self, data: bytes) -> None:
+        """Have h11 read what came; bytes beyond ASCII in a request's first line are escaped.
+
+        Java's client sends names so, and h11 takes ASCII alone there.
+        """
+        if self._is_line and data:
+            line, end, rest = data.partition(b"\n")
+            self._is_line = not end
+            data = (line if line.isascii() else _escaped(line)) + end + rest
+        self._http.receive_data(data)
 
     async def _await_first_byte(self) -> None:
         """Wait between two requests, which may last longer than one."""
         with trio.fail_after(IDLE_SECONDS):
-            self._http.receive_data(await self._receive())
+            self._take(await self._receive())
 
     async def body(self) -> AsyncGenerator[bytes, None]:
         """Give the body of the request, piece by piece; raises ``Disconnected`` in the middle."""
@@ -131,7 +161,7 @@ class HttpConnection:
         """Send a short answer; what is left of the request's body is thrown away first."""
         await self._drain()
         data = self._begin(reply.status, reply.headers, len(reply.body))
-        if reply.body:
+        if reply.body and not self._is_bodiless:
             data += self._http.send(h11.Data(data=reply.body)) or b""
         await self._send_bytes(data + (self._http.send(h11.EndOfMessage()) or b""))
 
@@ -139,10 +169,11 @@ class HttpConnection:
         """Send a long answer, piece by piece; the client notices if pieces are missing."""
         await self._drain()
         data = self._begin(200, headers, length)
-        async for piece in pieces:
-            data += self._http.send(h11.Data(data=piece)) or b""
-            await self._send_bytes(data)
-            data = b""
+        if not self._is_bodiless:
+            async for piece in pieces:
+                data += self._http.send(h11.Data(data=piece)) or b""
+                await self._send_bytes(data)
+                data = b""
         await self._send_bytes(data + (self._http.send(h11.EndOfMessage()) or b""))
 
     async def close(self) -> None:
@@ -180,7 +211,7 @@ class HttpConnection:
 
     async def _next_event(self) -> object:
         while (event := self._http.next_event()) is h11.NEED_DATA:
-            self._http.receive_data(await self._receive())
+            self._take(await self._receive())
         return event
 
     async def _receive(self) -> bytes:
@@ -202,3 +233,13 @@ class HttpConnection:
             raise Disconnected("the connection broke") from error
         except trio.TooSlowError as error:
             raise Disconnected("the client does not read the answer") from error
+
+
+def _begin_dialogue() -> h11.Connection:
+    return h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_SIZE_MAX)
+
+
+def _escaped(line: bytes) -> bytes:
+    return b"".join(
+        bytes((byte,)) if byte < FIRST_BEYOND_ASCII else b"%%%02X" % byte for byte in line
+    )

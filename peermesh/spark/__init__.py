@@ -8,9 +8,11 @@ from peermesh.names import importer
 
 if TYPE_CHECKING:
     from peermesh.spark.configuration import InvalidGateways
+    from peermesh.spark.dead_letters import deadletters
     from peermesh.spark.fingerprints import fingerprint
     from peermesh.spark.ledger import Ledger, Work, upsert_batch
     from peermesh.spark.listener import MeshListener
+    from peermesh.spark.parsing import parsed
     from peermesh.spark.reading import DataLoss
     from peermesh.spark.records import JobFenced, ReplayConflict
     from peermesh.spark.source import MeshSource, register
@@ -24,7 +26,9 @@ __all__ = [
     "MeshSource",
     "ReplayConflict",
     "Work",
+    "deadletters",
     "fingerprint",
+    "parsed",
     "register",
     "upsert_batch",
 ]
@@ -38,7 +42,9 @@ _HOMES = {
     "MeshSource": "peermesh.spark.source",
     "ReplayConflict": "peermesh.spark.records",
     "Work": "peermesh.spark.ledger",
+    "deadletters": "peermesh.spark.dead_letters",
     "fingerprint": "peermesh.spark.fingerprints",
+    "parsed": "peermesh.spark.parsing",
     "register": "peermesh.spark.source",
     "upsert_batch": "peermesh.spark.ledger",
 }

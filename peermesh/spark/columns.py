@@ -1,218 +1,232 @@
-"""Rows of the source: entries of a log or a store as tuples, in the types that were asked for."""
+"""Entries of a log or a store as columns of Arrow, straight from their encoded bytes.
+
+Text and bytes are encoded as they are, behind a head of one to nine bytes, which is cut off. All
+else is decoded, and becomes plain JSON.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
-from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any, Final
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isfinite
+from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import types
+import pyarrow as pa
 
-from peermesh.cli.values import format_value
-from peermesh.spark.options import Options, ValueFormat
-from wire.scalars import Count, Timestamp
+from peermesh.spark.filters import text_of_key
+from peermesh.spark.options import ValueFormat
+from wire.decoding import decode
+from wire.errors import DecodeError
+from wire.limits import MIB
+from wire.plain import plain
 from wire.values import Value
 
 if TYPE_CHECKING:
-    from endpoint.replicas.logs.log_entries import LogEntry
-    from endpoint.replicas.stores.reading import Entry
+    from peermesh.spark.offsets import Piece
+    from stores.table import Entry
 
-Convert = Callable[[Any], Any]
+BATCH_COUNT: Final = 16_384
+"""Rows of a batch: what a batch costs of its own is lost among them, and both sides have it in
+memory as a whole."""
 
-VALUE_TYPES: Final = {ValueFormat.BINARY: "BINARY", ValueFormat.STRING: "STRING"}
+BATCH_SIZE: Final = 8 * MIB
+"""Bytes of a batch, keys and values together, as long as a run is not larger."""
 
-_NANOSECONDS: Final = 1_000_000_000
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+KEY_SHOWN: Final = 40
+"""Bytes of a key that an error shows."""
 
+Where = Callable[[int], str]
+"""Names the place of a row, for errors, by its number in what is converted."""
 
-def ddl(options: Options) -> str:
-    """Give the columns of the source."""
-    value = VALUE_TYPES.get(options.value_format) or f"STRUCT<{options.value_schema}>"
-    if options.log is not None:
-        return f"topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, value {value}"
-    return f"key STRING, value {value}, revision BIGINT"
+_TIME: Final = pa.timestamp("us", "UTC")
 
+_TYPES: Final = {ValueFormat.BINARY: pa.binary(), ValueFormat.STRING: pa.string()}
 
-def log_row(entry: LogEntry, convert: Convert) -> tuple[object, ...]:
-    """Give the row of an entry of a log."""
-    when = instant(entry.timestamp_ns)
-    return text_of_key(entry.key), entry.partition, entry.offset, when, convert(entry.value)
+_TEXT_STARTS: Final = tuple(
+    0 if not 0x60 <= first < 0x7C else 1 if first < 0x78 else 1 + (1 << first - 0x78)
+    for first in range(256)
+)
+"""By the first byte of an encoded text: where the text begins. Zero for all else."""
 
-
-def store_row(entry: Entry, convert: Convert) -> tuple[object, ...]:
-    """Give the row of an entry of a store."""
-    return text_of_key(entry.key), convert(entry.value), entry.revision
-
-
-def instant(nanoseconds: int) -> datetime:
-    """Give a time as Spark keeps it, to the microsecond."""
-    seconds, rest = divmod(nanoseconds, _NANOSECONDS)
-    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1_000)
+_STARTS: Final = tuple(
+    _TEXT_STARTS[first + 0x20 if 0x40 <= first < 0x5C else first] for first in range(256)
+)
+"""The same for bytes, too, whose heads are those of texts less 0x20."""
 
 
-def text_of_key(key: Value) -> str | None:
-    """Give text as it is, no key as null, and other keys as JSON."""
-    return key if key is None or isinstance(key, str) else format_value(key)
+def log_batches(
+    pieces: Iterable[Piece], log: str, value_format: ValueFormat
+) -> Iterator[pa.RecordBatch]:
+    """Give what was read of a log, in batches; raises ``DecodeError`` for what is no entry."""
+    batch = _LogBatch(log, value_format)
+    for piece in pieces:
+        size = len(piece.run.body)
+        if batch.count and (
+            batch.count + piece.count > BATCH_COUNT or batch.size + size > BATCH_SIZE
+        ):
+            yield batch.columns()
+            batch = _LogBatch(log, value_format)
+        batch.add(piece)
+    if batch.count:
+        yield batch.columns()
 
 
-def converter(options: Options, schema: types.StructType) -> Convert:
-    """Give what makes the column ``value`` from a value."""
-    if options.value_format is ValueFormat.BINARY:
-        return to_binary
-    if options.value_format is ValueFormat.STRING:
-        return to_text
-    convert = _converter(schema["value"].dataType)
-    return lambda value: convert(_parsed(value))
+class _LogBatch:
+    """Rows of a log that become one batch."""
 
+    def __init__(self, log: str, value_format: ValueFormat) -> None:
+        self._log = log
+        self._format = value_format
+        self.count = self.size = 0
+        self._keys: list[bytes | None] = []
+        self._values: list[bytes | None] = []
+        self._partitions, self._offsets, self._times = array("i"), array("q"), array("q")
 
-def to_text(value: Value) -> str | None:
-    """Give text as it is, bytes that are UTF-8 as text, and all else as JSON."""
-    if isinstance(value, bytes):
+    def add(self, piece: Piece) -> None:
+        """Take in what a run has of them."""
+        run, count = piece.run, piece.count
+        where = _Places(self._log, run.partition, piece.offset)
         try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return format_value(value)
-    return text_of_key(value)
+            flat = run.entries()
+        except DecodeError as error:
+            raise DecodeError(f"{where(0)}: the log's entries are damaged: {error}") from None
+        span = slice(2 * piece.first, 2 * piece.last, 2)
+        self._keys += bare_keys(flat[span], where)
+        span = slice(2 * piece.first + 1, 2 * piece.last, 2)
+        self._values += bare_values(flat[span], where)
+        self._partitions += array("i", (run.partition,)) * count
+        self._offsets += array("q", range(piece.offset, piece.offset + count))
+        self._times += array("q", (run.timestamp_ns // 1_000,)) * count
+        self.count += count
+        self.size += len(run.body)
+
+    def columns(self) -> pa.RecordBatch:
+        """Give the batch."""
+        return pa.record_batch(
+            {
+                "key": _texts(self._keys),
+                "partition": _numbers(pa.int32(), self._partitions),
+                "offset": _numbers(pa.int64(), self._offsets),
+                "timestamp": _numbers(_TIME, self._times),
+                "value": _values(self._values, self._format),
+            }
+        )
 
 
-def to_binary(value: Value) -> bytes | None:
-    """Give bytes as they are, and of all else the text in UTF-8."""
-    if isinstance(value, bytes):
-        return value
-    text = to_text(value)
+class _Places:
+    """Names the entries of a log from an offset on."""
+
+    def __init__(self, log: str, partition: int, offset: int) -> None:
+        self._log = log
+        self._partition = partition
+        self._offset = offset
+
+    def __call__(self, number: int) -> str:
+        return f"log {self._log}, partition {self._partition}, offset {self._offset + number}"
+
+
+def store_batches(
+    pages: Iterable[Sequence[tuple[bytes, Entry]]], store: str, value_format: ValueFormat
+) -> Iterator[pa.RecordBatch]:
+    """Give what was read of a store, page by page; raises ``DecodeError`` for what is no entry."""
+    for page in pages:
+        keys: list[bytes | None] = [key for key, _ in page]
+
+        def where(number: int, keys: Sequence[bytes | None] = keys) -> str:
+            return f"store {store}, key {(keys[number] or b'')[:KEY_SHOWN]!r}"
+
+        yield pa.record_batch(
+            {
+                "key": _texts(bare_keys(keys, where)),
+                "value": _values(
+                    bare_values([each.value for _, each in page], where), value_format
+                ),
+                "revision": _numbers(pa.int64(), array("q", [each.revision for _, each in page])),
+            }
+        )
+
+
+# -- one column ------------------------------------------------------------------------------------
+
+
+def bare_keys(items: Sequence[bytes | None], where: Where) -> list[bytes | None]:
+    """Give encoded keys as text: text as it is, no key as null, and other keys as JSON."""
+    starts = _TEXT_STARTS
+    return [
+        None
+        if item is None
+        else item[start:]
+        if (start := starts[item[0]])
+        else _decoded(item, where(number), "key", text_of_key)
+        for number, item in enumerate(items)
+    ]
+
+
+def bare_values(items: Sequence[bytes | None], where: Where) -> list[bytes | None]:
+    """Give encoded values as bytes: text and bytes as they are, nothing as null, all else JSON."""
+    starts = _STARTS
+    return [
+        item[start:]
+        if item and (start := starts[item[0]])
+        else _decoded(item, where(number), "value", _text_of_value)
+        for number, item in enumerate(items)
+    ]
+
+
+def _decoded(
+    item: bytes | None, place: str, column: str, write: Callable[[Value], str | None]
+) -> bytes | None:
+    try:
+        text = write(decode(item or b""))
+    except DecodeError as error:
+        raise DecodeError(f"{place}, column {column}: it is no value: {error}") from None
     return None if text is None else text.encode()
 
 
-# JSON to a schema: what does not fit is null, as in Spark's own from_json.
+def _text_of_value(value: Value) -> str | None:
+    return None if value is None else plain_json(value)
 
 
-def _parsed(value: Value) -> Any:  # noqa: ANN401 - any JSON
-    if not isinstance(value, str | bytes):
-        return value
+def plain_json(value: Value) -> str:
+    """Write a value as the JSON that ``from_json`` reads: times as ISO text, bytes as base64."""
+    found = plain(value)
     try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return None
+        return json.dumps(found, ensure_ascii=False, allow_nan=False)
+    except ValueError:  # JSON has no NaN and no infinity, and Spark reads them as text.
+        return json.dumps(_finite(found), ensure_ascii=False)
 
 
-def _converter(kind: types.DataType) -> Convert:
-    if isinstance(kind, types.StructType):
-        return _struct(kind)
-    if isinstance(kind, types.ArrayType):
-        return _array(_converter(kind.elementType))
-    if isinstance(kind, types.MapType):
-        return _map(_converter(kind.keyType), _converter(kind.valueType))
-    if isinstance(kind, types.DecimalType):
-        return _to_decimal
-    return _CONVERTERS.get(type(kind), _to_nothing)
+def _finite(found: object) -> object:
+    match found:
+        case float() if not isfinite(found):
+            return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(found)]
+        case list():
+            return list(map(_finite, found))
+        case dict():
+            return {name: _finite(each) for name, each in found.items()}
+        case _:
+            return found
 
 
-def _struct(kind: types.StructType) -> Convert:
-    fields = [(field.name, _converter(field.dataType)) for field in kind.fields]
-
-    def convert(value: object) -> tuple[object, ...] | None:
-        if not isinstance(value, Mapping):
-            return None
-        return tuple(convert_field(value.get(name)) for name, convert_field in fields)
-
-    return convert
+def _texts(items: Sequence[bytes | None]) -> pa.Array:
+    return pa.array(items, pa.binary()).cast(pa.string())
 
 
-def _array(element: Convert) -> Convert:
-    def convert(value: object) -> list[object] | None:
-        if isinstance(value, str | bytes) or not isinstance(value, Sequence | AbstractSet):
-            return None
-        return [element(each) for each in value]
-
-    return convert
-
-
-def _map(key: Convert, item: Convert) -> Convert:
-    def convert(value: object) -> dict[object, object] | None:
-        if not isinstance(value, Mapping):
-            return None
-        return {key(each): item(value[each]) for each in value}
-
-    return convert
-
-
-def _integer(bits: int) -> Convert:
-    end = 1 << bits - 1
-
-    def convert(value: object) -> int | None:
-        number = value.value if isinstance(value, Count) else value
-        if isinstance(number, bool) or not isinstance(number, int):
-            return None
-        return number if -end <= number < end else None
-
-    return convert
-
-
-def _to_real(value: object) -> float | None:
-    number = value.value if isinstance(value, Count) else value
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        return None
-    return float(number)
-
-
-def _to_decimal(value: object) -> Decimal | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
+def _values(items: Sequence[bytes | None], value_format: ValueFormat) -> pa.Array:
+    found = pa.array(items, pa.binary())
     try:
-        return Decimal(str(value))
-    except InvalidOperation:
-        return None
+        return found.cast(_TYPES[value_format])
+    except pa.ArrowInvalid:  # Bytes among them are no UTF-8.
+        return pa.array([None if item is None else _text(item) for item in items], pa.string())
 
 
-def _to_timestamp(value: object) -> datetime | None:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC)
-    if isinstance(value, Timestamp):
-        return instant(value.nanoseconds)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return instant(round(value * _NANOSECONDS))
+def _text(item: bytes) -> str:
     try:
-        when = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    return when if when is None or when.tzinfo is not None else when.replace(tzinfo=UTC)
+        return item.decode()
+    except UnicodeDecodeError:
+        return plain_json(item)
 
 
-def _to_date(value: object) -> date | None:
-    try:
-        return date.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-
-
-def _to_string(value: Any) -> str | None:  # noqa: ANN401 - any value
-    return None if value is None else to_text(value)
-
-
-def _to_boolean(value: object) -> bool | None:
-    return value if isinstance(value, bool) else None
-
-
-def _to_bytes(value: object) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value if isinstance(value, bytes) else None
-
-
-def _to_nothing(_value: object) -> None:
-    return None
-
-
-_CONVERTERS: Final[dict[type, Convert]] = {
-    types.StringType: _to_string,
-    types.BooleanType: _to_boolean,
-    types.ByteType: _integer(8),
-    types.ShortType: _integer(16),
-    types.IntegerType: _integer(32),
-    types.LongType: _integer(64),
-    types.FloatType: _to_real,
-    types.DoubleType: _to_real,
-    types.TimestampType: _to_timestamp,
-    types.DateType: _to_date,
-    types.BinaryType: _to_bytes,
-}
+def _numbers(kind: pa.DataType, items: array[int]) -> pa.Array:
+    return pa.Array.from_buffers(kind, len(items), [None, pa.py_buffer(items)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from wire.addresses import split_address
@@ -30,6 +31,7 @@ without a leader does, for two seconds: so there is half an hour for a majority 
 
 _HADOOP: Final = "spark.hadoop."
 _FAILOVER: Final = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+_SWEBHDFS: Final = "org.apache.hadoop.hdfs.web.SWebHdfsFileSystem"
 _WEBHDFS: Final = "org.apache.hadoop.hdfs.web.WebHdfsFileSystem"
 _TOKENS: Final = "org.apache.hadoop.hdfs.web.oauth2.ConfCredentialBasedAccessTokenProvider"
 _REDACTION: Final = "(?i)secret|password|token|access[.]?key|credential"
@@ -55,22 +57,59 @@ class SparkSettings(dict[str, str]):
         return SparkSettings({**self, **other})
 
 
-def spark_conf(*gateways: str, name: str = NAME, token: str | None = None) -> SparkSettings:
+@dataclass(frozen=True, slots=True)
+class KeyStore:
+    """A file of PKCS12 with which Java shows a certificate, and knows those of the gateways.
+
+    It has the client's key, its certificate, and as one to be trusted that of the authority. It is
+    at the same path on all machines of the cluster.
+    """
+
+    path: str
+    password: str = field(repr=False)
+
+
+def spark_conf(
+    *gateways: str,
+    name: str = NAME,
+    token: str | None = None,
+    token_host: str | None = None,
+    tls: KeyStore | None = None,
+) -> SparkSettings:
     """Give the settings for ``webhdfs://{gateway}/…``, or of several ``webhdfs://{name}/…``.
 
     Each gateway is ``host:port``. With one, a short absence of it is waited for, and
     ``mesh://{gateway}/…`` works too. With several, one that serves is found, and another one
-    when that is gone. The ``token`` is that of the gateways. Raises ``InvalidGateways``.
+    when that is gone. The ``token`` is that of the gateways; of several Hadoop's client fetches it
+    at ``token_host``, ``host:port`` of a name that has the addresses of all. With ``tls`` it is
+    ``swebhdfs://``. Raises ``InvalidGateways``.
     """
     _check(gateways, name)
     settings = _patience()
-    settings.update(_one() if len(gateways) == 1 else _several(gateways, name))
+    settings.update(_one() if len(gateways) == 1 else _several(gateways, name, tls))
     if token is not None:
-        settings.update(_credential(gateways[0], token))
+        settings.update(_credential(_token_place(gateways, token_host), token, tls))
+    elif token_host is not None:
+        raise InvalidGateways(f"token_host={token_host!r} without a token: give both, or neither")
+    if tls is not None:
+        settings.update(_key_store(tls))
     found = SparkSettings((_HADOOP + key, value) for key, value in settings.items())
-    if token is not None:
+    if token is not None or tls is not None:
         found["spark.redaction.regex"] = _REDACTION
     return found
+
+
+def _token_place(gateways: tuple[str, ...], token_host: str | None) -> str:
+    """Say where the token is fetched: Hadoop's client asks one URL, but all addresses of a name."""
+    if token_host is None and len(gateways) > 1:
+        raise InvalidGateways(
+            "several gateways with a token need token_host=, host:port of a name with the addresses"
+            f" of all: from {gateways[0]} alone no token comes once that is gone"
+        )
+    place = gateways[0] if token_host is None else token_host
+    if split_address(place) is None:
+        raise InvalidGateways(f"token_host={place!r}: write host:port, as in gateways.local:9870")
+    return place
 
 
 def _check(gateways: tuple[str, ...], name: str) -> None:
@@ -100,7 +139,8 @@ def _one() -> dict[str, str]:
     }
 
 
-def _several(gateways: tuple[str, ...], name: str) -> dict[str, str]:
+def _several(gateways: tuple[str, ...], name: str, tls: KeyStore | None) -> dict[str, str]:
+    scheme = "http" if tls is None else "https"
     members = [f"gateway{number}" for number in range(1, len(gateways) + 1)]
     addresses = zip(members, gateways, strict=True)
     return {
@@ -109,14 +149,26 @@ def _several(gateways: tuple[str, ...], name: str) -> dict[str, str]:
         f"dfs.client.failover.proxy.provider.{name}": _FAILOVER,
         "dfs.http.client.failover.max.attempts": str(FAILOVER_ATTEMPTS),
         "dfs.http.client.retry.max.attempts": str(FAILOVER_ATTEMPTS),
-    } | {f"dfs.namenode.http-address.{name}.{member}": address for member, address in addresses}
+    } | {f"dfs.namenode.{scheme}-address.{name}.{member}": address for member, address in addresses}
 
 
-def _credential(gateway: str, token: str) -> dict[str, str]:
+def _credential(place: str, token: str, tls: KeyStore | None) -> dict[str, str]:
+    scheme = "http" if tls is None else "https"
     return {
         "dfs.webhdfs.oauth2.enabled": "true",
         "dfs.webhdfs.oauth2.access.token.provider": _TOKENS,
         "dfs.webhdfs.oauth2.client.id": "spark",
         "dfs.webhdfs.oauth2.credential": token,
-        "dfs.webhdfs.oauth2.refresh.url": f"http://{gateway}/token",
+        "dfs.webhdfs.oauth2.refresh.url": f"{scheme}://{place}/token",
     }
+
+
+def _key_store(tls: KeyStore) -> dict[str, str]:
+    """Give the settings of Hadoop's client that are else in a file ``ssl-client.xml``."""
+    settings = {f"fs.{SCHEME}.impl": _SWEBHDFS, "hadoop.ssl.require.client.cert": "true"}
+    for kind in ("keystore", "truststore"):
+        settings[f"ssl.client.{kind}.location"] = tls.path
+        settings[f"ssl.client.{kind}.type"] = "pkcs12"
+        settings[f"ssl.client.{kind}.password"] = tls.password
+    settings["ssl.client.keystore.keypassword"] = tls.password
+    return settings

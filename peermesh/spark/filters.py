@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from peermesh.cli.values import NoValue, parse_value
-from peermesh.spark.columns import text_of_key
+from peermesh.cli.values import NoValue, format_value, parse_value
 from wire.errors import EncodeError
 from wire.values import Value
 
@@ -31,13 +30,23 @@ class KeyFilter:
         is_empty = self.is_empty or not longer.startswith(shorter)
         return replace(self, prefix=longer, is_empty=is_empty)
 
+    @property
+    def is_everything(self) -> bool:
+        """Whether every key is wanted."""
+        return self == KeyFilter()
+
     def accepts(self, key: Value) -> bool:
         """Tell whether the entry of a key is wanted."""
-        if self == KeyFilter():
+        if self.is_everything:
             return True
         text = text_of_key(key)
         is_named = self.keys is None or text in self.keys
         return text is not None and not self.is_empty and is_named and text.startswith(self.prefix)
+
+
+def text_of_key(key: Value) -> str | None:
+    """Give text as it is, no key as null, and other keys as JSON: ``candidates`` finds them."""
+    return key if key is None or isinstance(key, str) else format_value(key)
 
 
 def candidates(text: str) -> list[Value]:

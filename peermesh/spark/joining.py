@@ -2,7 +2,7 @@
 
 Nothing of the driver's reaches its planners, sink runners and workers but what can be pickled. So
 each joins by itself, as a leaf that nobody routes through, and later tasks of a worker find what
-the first one opened. None has a copy of a store, unless a table could not be read in one moment.
+the first one opened. None has a copy of a store.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final, TypeAlias
 
 from handshake.credentials import Credentials
@@ -72,28 +70,11 @@ class Membership:
             self._proxies[name] = self.endpoint.attach_proxy(name)
         return self._proxies[name]
 
-    @contextmanager
-    def copy(self, name: str) -> Iterator[Store | ReplicaStore]:
-        """Give a copy of a store that is level with its leader, for as long as the block runs.
-
-        Raises ``RequestTimeout``. It has an endpoint of its own, as one has one handle of a store.
-        """
-        is_group = name in self.endpoint.known_groups()
-        with self._new_endpoint() as endpoint, _copy(endpoint, name, is_group=is_group) as store:
-            idle = store.await_idle(timeout=self._address.patience_seconds)
-            if not idle:
-                raise RequestTimeout(f"store {name}: {idle}: does its leader answer?")
-            yield store
-
     def _new_endpoint(self) -> Endpoint:
         endpoint = Endpoint(credentials=_credentials(self._address), forwarding=False)
         for host, port in self._address.peers:
             endpoint.peer(host, port, RETRY_SECONDS, timeout=DIAL_SECONDS)
         return endpoint
-
-
-def _copy(endpoint: Endpoint, name: str, *, is_group: bool) -> Store | ReplicaStore:
-    return endpoint.attach_replica(name) if is_group else endpoint.attach_clone(name)
 
 
 _memberships: dict[tuple[int, MeshAddress], Membership] = {}

@@ -6,10 +6,10 @@ A job is a name. Its latest run may write, and fences all earlier ones.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from peermesh.spark.joining import AnyStore, join
 from peermesh.spark.options import MeshAddress, read_address
@@ -24,7 +24,6 @@ from peermesh.spark.records import (
     unit_key,
     units_prefix,
 )
-from peermesh.spark.rows import Shape
 from stores.batch import Batch
 from wire.encoding import encode
 from wire.errors import GuardFailed, InvalidData
@@ -179,17 +178,17 @@ def upsert_batch(
     It is the way for queries in update mode, which Spark does not let into a sink in Python. It
     publishes as the sink does, from the driver.
     """
-    from peermesh.spark.options import Writing
+    from peermesh.spark.options import NullKeys, Writing
     from peermesh.spark.publication import publish_in_store
+    from peermesh.spark.rows import RowReader, Shape
 
     shape = Shape(key_columns, value_column)
     if not key_columns:
         raise InvalidData("say which columns are the key: upsert_batch(store, 'a', 'b')")
 
     def foreach_batch(frame: DataFrame, batch: int) -> None:
-        shape.check(frame.columns)
-        taken: Sequence[Any] = frame.collect()
-        rows = [(shape.key(row), shape.value(row)) for row in taken]
-        publish_in_store(store, _query_of(frame), batch, rows, Writing.UPSERT, ANSWER_SECONDS)
+        reader = RowReader(shape, frame.schema, NullKeys.FAIL)
+        taken = reader.take(frame.toArrow().to_batches(), f"batch {batch}")
+        publish_in_store(store, _query_of(frame), batch, taken, Writing.UPSERT, ANSWER_SECONDS)
 
     return foreach_batch

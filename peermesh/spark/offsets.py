@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from stores.log.partitions import Span
+from stores.log.runs import Run
 from wire.errors import InvalidData
 
 Offsets: TypeAlias = dict[int, int]
 """The next offset that is wanted, by partition."""
+
+SKIPPED: Final = "skipped"
+"""Beside the partitions of a checkpoint: how many entries the query has skipped in its life."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +26,34 @@ class Range:
     end: int
 
 
-def to_json(offsets: Mapping[int, int]) -> dict[str, int]:
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Entries of a run, from the one with the number ``first`` up to, not including, ``last``."""
+
+    run: Run
+    first: int
+    last: int
+
+    @property
+    def offset(self) -> int:
+        """The offset of the first one."""
+        return self.run.first_offset + self.first
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return self.last - self.first
+
+
+def to_json(offsets: Mapping[int, int], skipped: int = 0) -> dict[str, int]:
     """Give what Spark writes to its checkpoint: equal offsets are equal text."""
-    return {str(partition): offsets[partition] for partition in sorted(offsets)}
+    found = {str(partition): offsets[partition] for partition in sorted(offsets)}
+    return {**found, SKIPPED: skipped} if skipped else found
 
 
 def from_json(offsets: Mapping[str, int]) -> Offsets:
     """Read what Spark kept."""
-    return {int(partition): offset for partition, offset in offsets.items()}
+    return {int(name): offset for name, offset in offsets.items() if name != SKIPPED}
 
 
 def complete(explicit: Mapping[int, int], spans: Mapping[int, Span], rest: Offsets) -> Offsets:
@@ -82,6 +106,55 @@ def ranges(start: Offsets, end: Offsets) -> list[Range]:
     ]
 
 
+def task_count(rows: int, per_task: int, least: int, most: int) -> int:
+    """Say how many tasks read so many rows: never more than there are rows."""
+    return min(rows, max(least, min(most, -(-rows // per_task))))
+
+
+def cut(wanted: Iterable[Range], tasks: int) -> list[tuple[Range, ...]]:
+    """Share what a batch reads among so many tasks, or one more, each of as many rows.
+
+    A task has several partitions, or a part of one; it never has two parts of the same.
+    """
+    left = list(wanted)
+    share = max(1, -(-sum(each.end - each.start for each in left) // max(1, tasks)))
+    found: list[tuple[Range, ...]] = []
+    task: list[Range] = []
+    room = share
+    for each in left:
+        start = each.start
+        while start < each.end:
+            end = min(each.end, start + room)
+            task.append(Range(each.partition, start, end))
+            room -= end - start
+            start = end
+            if not room:
+                found.append(tuple(task))
+                task, room = [], share
+    return [*found, tuple(task)] if task else found
+
+
+def take(runs: Sequence[Run], places: Offsets, ends: Mapping[int, int]) -> Iterator[Piece]:
+    """Give what is wanted of some runs: from these places on, which move, up to these ends.
+
+    A partition whose end is reached has no place any more.
+    """
+    for run in runs:
+        at = places.get(run.partition)
+        if at is None or not run.first_offset <= at < run.end:
+            continue
+        end = min(run.end, ends[run.partition])
+        yield Piece(run, at - run.first_offset, end - run.first_offset)
+        places[run.partition] = end
+        if end == ends[run.partition]:
+            del places[run.partition]
+
+
+def rows_of(lost: Iterable[Range]) -> int:
+    """Count the entries of some ranges; one that ends before it begins has none."""
+    return sum(max(0, each.end - each.start) for each in lost)
+
+
 def losses(start: Offsets, spans: Mapping[int, Span]) -> list[Range]:
     """Name what is gone that was wanted next, because retention went past it.
 
@@ -97,11 +170,20 @@ def losses(start: Offsets, spans: Mapping[int, Span]) -> list[Range]:
     return found
 
 
-def explain_losses(log: str, lost: list[Range]) -> str:
+LOSSES_NAMED_MAX: Final = 20
+"""Ranges that a text names: a log of 1,024 partitions may lose some of each."""
+
+
+def describe_losses(log: str, lost: Sequence[Range]) -> str:
+    """Name what is lost."""
+    named = "; ".join(_explain(log, each) for each in lost[:LOSSES_NAMED_MAX])
+    rest = len(lost) - LOSSES_NAMED_MAX
+    return named if rest <= 0 else f"{named}; and more in {rest} other partitions"
+
+
+def explain_losses(log: str, lost: Sequence[Range]) -> str:
     """Say in a sentence what is lost, and what to do."""
-    return "; ".join(_explain(log, each) for each in lost) + (
-        ". To go on without, set the option failOnDataLoss to false"
-    )
+    return f"{describe_losses(log, lost)}. To go on without, set the option failOnDataLoss to false"
 
 
 def _explain(log: str, lost: Range) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Final, TypeAlias, TypeVar
 
+from peermesh.spark.offsets import task_count
 from wire.addresses import split_address
 from wire.errors import InvalidData
 
@@ -17,6 +18,12 @@ PATIENCE_SECONDS: Final = 60.0
 
 POLL_SECONDS: Final = 1.0
 """How long Spark waits at the keeper for new entries: stopping a query takes as long at most."""
+
+TASKS_MAX: Final = 64
+"""Tasks of a batch: each costs some tens of milliseconds, whatever it reads."""
+
+ROWS_PER_TASK: Final = 50_000
+"""Rows of a task, some tenths of a second's work. Fewer tasks than cores are worth it below."""
 
 Result = TypeVar("Result")
 
@@ -52,7 +59,6 @@ class ValueFormat(Enum):
 
     BINARY = "binary"
     STRING = "string"
-    JSON = "json"
 
 
 class Writing(Enum):
@@ -60,6 +66,13 @@ class Writing(Enum):
 
     UPSERT = "upsert"
     APPEND = "append"
+
+
+class NullKeys(Enum):
+    """What becomes of a row for a store of which a key column is null."""
+
+    FAIL = "fail"
+    DROP = "drop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +87,8 @@ class MeshAddress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """All options, of source and sink."""
+class SourceOptions:
+    """The options of ``load``."""
 
     address: MeshAddress
     log: str | None
@@ -86,78 +99,135 @@ class Options:
     fails_on_loss: bool
     value_format: ValueFormat
     value_schema: str | None
+    """Columns of records that Arrow shall read; what it does not take is left to Spark."""
     consumer: str | None
     poll_seconds: float
+    tasks_min: int
+    tasks_max: int
+    rows_per_task: int
+
+    @property
+    def columns(self) -> str:
+        """What comes of it, as Spark writes columns."""
+        value, rest = self.value_format.value.upper(), ""
+        if self.value_schema is not None:
+            value, rest = f"STRUCT<{self.value_schema}>", ", unparsed STRING"
+        if self.log is None:
+            return f"key STRING, value {value}, revision BIGINT{rest}"
+        places = "partition INT, offset BIGINT, timestamp TIMESTAMP"
+        return f"key STRING, {places}, value {value}{rest}"
+
+    def task_count(self, rows: int) -> int:
+        """Say how many tasks read so many rows."""
+        return task_count(rows, self.rows_per_task, self.tasks_min, self.tasks_max)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """The options of ``save`` and of ``start``."""
+
+    address: MeshAddress
+    log: str | None
+    store: str | None
     key_columns: tuple[str, ...]
     topic_columns: tuple[str, ...]
     """One, or none."""
     value_column: str | None
     writing: Writing
+    null_keys: NullKeys
     write_id: str | None
 
 
 SPARKS_OWN: Final = frozenset({"path", "checkpointlocation", "queryname"})
 """What Spark hands on that is not meant for us."""
 
-NAMES: Final = (
-    "peers",
-    "secretFile",
-    "patience",
-    "log",
-    "store",
-    "startingOffsets",
-    "startingTimestamp",
-    "endingOffsets",
-    "endingTimestamp",
-    "maxOffsetsPerTrigger",
-    "failOnDataLoss",
-    "valueFormat",
-    "valueSchema",
-    "consumer",
-    "pollTimeout",
-    "keyColumns",
-    "topicColumn",
-    "valueColumn",
-    "writeMode",
-    "writeId",
+BOTH: Final = ("peers", "secretFile", "patience", "log", "store")
+"""Options of source and sink."""
+
+SOURCE: Final = ("valueFormat", "valueSchema")
+"""Options of the source alone, whatever it reads."""
+
+SOURCE_OF_LOGS: Final = (
+    *("startingOffsets", "startingTimestamp", "endingOffsets", "endingTimestamp"),
+    *("maxOffsetsPerTrigger", "failOnDataLoss", "consumer", "pollTimeout"),
+    *("minPartitions", "maxTasks", "rowsPerTask"),
 )
+"""Options of the source alone, where it reads a log."""
+
+SINK: Final = ("keyColumns", "topicColumn", "valueColumn", "writeMode", "nullKeys", "writeId")
+"""Options of the sink alone."""
 
 
-def read_options(given: Mapping[str, str]) -> Options:
-    """Read options, whose names Spark takes in any case; raises ``InvalidData``."""
-    found = {name.lower(): value for name, value in given.items()}
-    known = {name.lower() for name in NAMES} | SPARKS_OWN
-    for name in found:
-        if name not in known:
-            raise InvalidData(f"there is no option {name!r}; there are {', '.join(NAMES)}")
-    log, store = found.get("log"), found.get("store")
-    if (log is None) == (store is None):
-        raise InvalidData("say what to use: one of the options log and store, with its name")
-    value_schema = found.get("valueschema")
-    default_format = "string" if value_schema is None else "json"
-    value_format = _one_of(ValueFormat, found, "valueFormat", default_format)
-    if (value_format is ValueFormat.JSON) != (value_schema is not None):
-        raise InvalidData(
-            "valueFormat json and valueSchema, such as 'a INT, b STRING', go together"
-        )
-    return Options(
+def check_names(given: Mapping[str, str]) -> None:
+    """Raise ``InvalidData`` for an option that neither source nor sink has."""
+    names = (*BOTH, *SOURCE, *SOURCE_OF_LOGS, *SINK)
+    known = {name.lower() for name in names} | SPARKS_OWN
+    for name in given:
+        if name.lower() not in known:
+            raise InvalidData(f"there is no option {name!r}; there are {', '.join(names)}")
+
+
+def read_source_options(given: Mapping[str, str]) -> SourceOptions:
+    """Read what to load, by names that Spark takes in any case; raises ``InvalidData``."""
+    found = _found(given)
+    _refuse(found, SINK, "of the sink: it says how rows are written, and here they are read")
+    if "store" in found:
+        _refuse(found, SOURCE_OF_LOGS, "of logs: a store is read as it is now, in one task")
+    least = _number(found, "minPartitions", int, 1)
+    most = _number(found, "maxTasks", int, max(TASKS_MAX, least))
+    if least > most:
+        raise InvalidData(f"minPartitions {least} is more than maxTasks {most}")
+    value_format = _one_of(ValueFormat, found, "valueFormat", "string")
+    if "valueschema" in found and value_format is not ValueFormat.STRING:
+        raise InvalidData("valueSchema is for records that are text: leave valueFormat away")
+    return SourceOptions(
         address=read_address(found),
-        log=log,
-        store=store,
+        log=found.get("log"),
+        store=found.get("store"),
         starting=_place(found, "starting", End.EARLIEST),
         ending=_place(found, "ending", End.LATEST),
         rows_max=_number(found, "maxOffsetsPerTrigger", int, None),
         fails_on_loss=_flag(found, "failOnDataLoss", default=True),
         value_format=value_format,
-        value_schema=value_schema,
+        value_schema=found.get("valueschema"),
         consumer=found.get("consumer"),
         poll_seconds=_number(found, "pollTimeout", float, POLL_SECONDS),
+        tasks_min=least,
+        tasks_max=most,
+        rows_per_task=_number(found, "rowsPerTask", int, ROWS_PER_TASK),
+    )
+
+
+def read_sink_options(given: Mapping[str, str]) -> SinkOptions:
+    """Read where to write, by names that Spark takes in any case; raises ``InvalidData``."""
+    found = _found(given)
+    theirs = (*SOURCE, *SOURCE_OF_LOGS)
+    _refuse(found, theirs, "of the source: it says how rows are read, and here they are written")
+    return SinkOptions(
+        address=read_address(found),
+        log=found.get("log"),
+        store=found.get("store"),
         key_columns=_names(found.get("keycolumns", "")),
         topic_columns=(found["topiccolumn"],) if "topiccolumn" in found else (),
         value_column=found.get("valuecolumn"),
         writing=_one_of(Writing, found, "writeMode", "upsert"),
+        null_keys=_one_of(NullKeys, found, "nullKeys", "fail"),
         write_id=found.get("writeid"),
     )
+
+
+def _found(given: Mapping[str, str]) -> dict[str, str]:
+    check_names(given)
+    found = {name.lower(): value for name, value in given.items()}
+    if ("log" in found) == ("store" in found):
+        raise InvalidData("say what to use: one of the options log and store, with its name")
+    return found
+
+
+def _refuse(found: Mapping[str, str], names: Iterable[str], reason: str) -> None:
+    for name in names:
+        if name.lower() in found:
+            raise InvalidData(f"option {name} is {reason}")
 
 
 def read_address(found: Mapping[str, str]) -> MeshAddress:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from peermesh.spark.offsets import SKIPPED
 from peermesh.spark.records import RESERVED
 from wire.values import Value
 
@@ -42,6 +43,8 @@ class Progress:
     """Entries that are there and not processed; ``None`` if the source does not tell."""
     reason: str = ""
     """Why it failed."""
+    skipped: int = 0
+    """Entries that the batch skipped, as they were gone before they were read."""
 
     def to_value(self) -> Value:
         """Give what is published."""
@@ -50,9 +53,11 @@ class Progress:
     @classmethod
     def of(cls, value: Value) -> Progress | None:
         """Read what was published, by whomever; ``None`` if it is something else."""
-        if not isinstance(value, Mapping) or set(value) != set(_KINDS):
+        if not isinstance(value, Mapping):
             return None
-        table: dict[str, Any] = dict(value)
+        table: dict[str, Any] = {"skipped": 0, **value}  # Earlier releases do not say it.
+        if set(table) != set(_KINDS):
+            return None
         if not all(isinstance(table[name], kind) for name, kind in _KINDS.items()):
             return None
         return cls(**table)
@@ -66,12 +71,13 @@ class Progress:
             f"{self.job} {self.query} batch {self.batch}: {self.rows:,} rows"
             f" in {self.seconds:.2f} s, {self.rows_per_second:,.0f} rows/s in,"
             f" {self.processed_per_second:,.0f} rows/s processed, lag {lag}"
-        )
+        ) + (f", {self.skipped:,} skipped" if self.skipped else "")
 
 
 _KINDS: Final = {
     "job": str, "query": str, "state": str, "batch": int, "rows": int, "rows_per_second": float,
     "processed_per_second": float, "seconds": float, "lag": int | None, "reason": str,
+    "skipped": int,
 }  # fmt: skip
 """What the fields have to be: whoever is in the mesh may publish."""
 
@@ -89,6 +95,7 @@ def summarize(job: str, text: str) -> Progress:
         processed_per_second=_number(report.get("processedRowsPerSecond")),
         seconds=report["batchDuration"] / 1_000,
         lag=_lag(report["sources"]),
+        skipped=sum(map(_skipped, report["sources"])),
     )
 
 
@@ -106,6 +113,12 @@ def _lag(sources: Iterable[Mapping[str, Any]]) -> int | None:
             return None
         lags.append(sum(max(0, offset - end.get(name, 0)) for name, offset in latest.items()))
     return sum(lags) if lags else None
+
+
+def _skipped(source: Mapping[str, Any]) -> int:
+    """Count what a batch skipped: what each query has skipped in its life is beside its offsets."""
+    start, end = _offsets(source.get("startOffset")), _offsets(source.get("endOffset"))
+    return max(0, (end or {}).get(SKIPPED, 0) - (start or {}).get(SKIPPED, 0))
 
 
 def _offsets(found: Any) -> dict[str, int] | None:  # noqa: ANN401 - whatever Spark reports
@@ -138,6 +151,8 @@ class Overview:
     jobs: dict[str, JobOverview] = field(default_factory=dict)
     sinks: dict[str, int] = field(default_factory=dict)
     """The last batch that is published, by query."""
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    """What became of the rows of all its batches, by query: the fields of ``Counts``."""
 
 
 def overview(entries: Iterable[Entry]) -> Overview:
@@ -149,7 +164,12 @@ def overview(entries: Iterable[Entry]) -> Overview:
                 mark = entry.value
                 if isinstance(mark, tuple) and mark and isinstance(mark[0], int):
                     found.sinks[query] = mark[0]
-            case (str(first), str(kind), str(job), *rest) if first == RESERVED and kind != "staged":
+            case (str(first), "count", str(query), str(what)) if first == RESERVED:
+                if isinstance(entry.value, int):
+                    found.counts.setdefault(query, {})[what] = entry.value
+            case (str(first), "count" | "staged", *_) if first == RESERVED:
+                pass
+            case (str(first), str(kind), str(job), *rest) if first == RESERVED:
                 _add(found.jobs.setdefault(job, JobOverview()), kind, rest, entry.value)
             case _:
                 pass

@@ -11,13 +11,17 @@ from peermesh.spark.joining import AnyStore
 from peermesh.spark.options import Writing
 from peermesh.spark.records import (
     PIECE_COUNT_MAX,
+    Counts,
     Mark,
     ReplayConflict,
     Row,
+    Taken,
+    count_rows,
     last_of_each,
     move_mark,
     put_rows,
     read_mark,
+    repeated,
     sink_key,
     split,
     staged_key,
@@ -28,6 +32,8 @@ from stores.log.runs import partition_of
 from wire.encoding import encode
 from wire.errors import GuardFailed, InvalidData
 from wire.limits import MIB
+from wire.scalars import shorten
+from wire.values import Value
 
 APPEND_SIZE_MAX: Final = 8 * MIB
 """Bytes of one append: half of what a keeper takes at once."""
@@ -35,37 +41,61 @@ APPEND_SIZE_MAX: Final = 8 * MIB
 PIECES_MAX: Final = PRODUCER_WINDOW
 """Appends of one batch: a keeper remembers so many of a producer."""
 
+KEYS_NAMED_MAX: Final = 3
+"""Keys that an error names: enough to look for what they have in common."""
+
 
 def publish_in_store(
     store: AnyStore,
     query: str,
     batch: int,
-    rows: Sequence[Row],
+    taken: Taken,
     writing: Writing,
     seconds: float,
 ) -> bool:
     """Publish a batch of a query, once; tell whether it was this time.
 
-    Up to ``PIECE_COUNT_MAX`` rows appear at once. More are staged under keys of their own, decided
-    on in one step, and then appear in pieces. Whoever comes next completes what was decided.
+    What became of its rows is counted with it. Up to ``PIECE_COUNT_MAX`` rows appear at once. More
+    are staged under keys of their own, decided on in one step, and then appear in pieces. The
+    next writer completes what was decided.
     """
     publisher = _Publisher(store, query, seconds)
     publisher.complete()
     if batch <= publisher.mark.batch:
         return False
     publisher.sweep()
-    is_upsert = writing is Writing.UPSERT
-    pieces = list(split(last_of_each(rows) if is_upsert else rows))
-    if len(pieces) > 1 and not is_upsert:
-        raise InvalidData(
-            f"writeMode append takes {PIECE_COUNT_MAX:,} rows in a batch, or fewer large ones,"
-            f" not {len(rows):,}: make batches smaller with maxOffsetsPerTrigger"
-        )
+    rows, is_upsert = taken.rows, writing is Writing.UPSERT
+    kept = last_of_each(rows) if is_upsert else rows
+    pieces = list(split(kept))
+    if not is_upsert:
+        _check_append(rows, len(pieces))
+    publisher.counts = Counts(len(rows), len(rows) - len(kept), taken.dropped)
     if len(pieces) > 1:
         publisher.stage(batch, pieces)
     else:
         publisher.move(Mark(batch), [row for piece in pieces for row in piece], is_upsert=is_upsert)
     return True
+
+
+def _check_append(rows: Sequence[Row], piece_count: int) -> None:
+    if piece_count > 1:
+        raise InvalidData(
+            f"writeMode append takes {PIECE_COUNT_MAX:,} rows in a batch, or fewer large ones,"
+            f" not {len(rows):,}: make batches smaller with maxOffsetsPerTrigger"
+        )
+    twice = repeated(rows)
+    if twice:
+        raise GuardFailed(
+            f"writeMode append: several rows of this batch have {_named(twice)}: nothing of it is"
+            " written; drop duplicates, or write with upsert"
+        )
+
+
+def _named(keys: Sequence[Value]) -> str:
+    """Name some keys, and tell how many others there are."""
+    shown = ", ".join(shorten(key) for key in keys[:KEYS_NAMED_MAX])
+    more = len(keys) - KEYS_NAMED_MAX
+    return f"the key{'s' * (len(keys) > 1)} {shown}" + (f", and {more:,} more" if more > 0 else "")
 
 
 class _Publisher:
@@ -76,22 +106,31 @@ class _Publisher:
         self._query = query
         self._seconds = seconds
         self.mark = read_mark(store.at_master().get(sink_key(query)))
+        self.counts = Counts()
+        """Of the batch that is to be decided on; noted together with the decision."""
 
     def move(self, after: Mark, rows: Sequence[Row], *, is_upsert: bool = True) -> None:
         """Publish rows, and move the mark, both or none."""
         changes = put_rows(move_mark(self._query, self.mark, after), rows, is_upsert=is_upsert)
+        count_rows(changes, self._query, self.counts)
         if self.mark.token:
             changes.erase(staged_key(self._query, self.mark.token, self.mark.piece))
         try:
             self._store.batch(changes).result(self._seconds)
         except GuardFailed as error:
-            raise self._conflict(error) from None
-        self.mark = after
+            raise self._conflict(error, rows) from None
+        self.mark, self.counts = after, Counts()
 
-    def _conflict(self, error: GuardFailed) -> Exception:
-        found = read_mark(self._store.at_master().get(sink_key(self._query)))
-        if found == self.mark:
-            return error  # it was a key that is there, and should be new
+    def _conflict(self, error: GuardFailed, rows: Sequence[Row]) -> Exception:
+        reader = self._store.at_master()
+        if read_mark(reader.get(sink_key(self._query))) == self.mark:
+            there = [key for key, _ in rows if reader.exists(key)]
+            if not there:
+                return error  # it has been deleted since
+            return GuardFailed(
+                f"writeMode append: store {self._store.name()} has {_named(there)} already: nothing"
+                " of the batch is written; write with upsert, or leave out what is there"
+            )
         return ReplayConflict(
             f"two writers publish as {self._query}: stop one of them, or give them writeId or"
             " checkpoints of their own"

@@ -2,44 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
-from endpoint.replicas.logs.log_entries import LogEntry
 from peermesh.blocking import Log
 from peermesh.spark.offsets import (
     Offsets,
+    Piece,
     Range,
     advance,
     at_most,
     complete,
+    describe_losses,
     explain_losses,
     losses,
     ranges,
     skip,
+    take,
 )
 from peermesh.spark.options import End, Explicit, Instant, Place
+from stores.log.partitions import Span
+from stores.log.runs import Run
 from wire.errors import OffsetOutOfRange, StoreError
+from wire.logs import logger_of
 
-READ_COUNT: Final = 4_096
-"""Entries that are asked for at a time; the keeper gives fewer where they are large."""
+SPANS_SECONDS: Final = 0.1
+"""How long one answer about where partitions begin and end serves all that plan a batch: Spark asks
+three times, one directly after the other."""
+
+_logger = logger_of("peermesh.spark")
+"""What is told here is in the log of the driver, or of the executor."""
 
 
 class DataLoss(StoreError, LookupError):
     """Entries that a query has not read are gone; the text names them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """How far the next batch goes."""
+
+    ends: Offsets
+    lost: Sequence[Range] = ()
+    """What it skips."""
+
+
 class LogReader:
     """Reads one log for a query."""
 
-    def __init__(self, log: Log, *, fails_on_loss: bool) -> None:
-        """Read ``log``; what is lost is an error, or skipped."""
+    def __init__(
+        self, log: Log, *, fails_on_loss: bool, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Read ``log``; what is lost is an error, or skipped with a warning."""
         self._log = log
         self._fails_on_loss = fails_on_loss
+        self._clock = clock
+        self._spans: Mapping[int, Span] = {}
+        self._asked_at = -SPANS_SECONDS
+
+    def spans(self, *, fresh: bool = False) -> Mapping[int, Span]:
+        """Give where partitions begin and end, as of 100 ms ago at most, or now if ``fresh``."""
+        now = self._clock()
+        if fresh or not now - self._asked_at < SPANS_SECONDS:
+            self._spans, self._asked_at = self._log.offsets(), now
+        return self._spans
 
     def resolve(self, place: Place, rest: End) -> Offsets:
         """Find the offsets of a place; ``rest`` is for partitions that it does not name."""
-        spans = self._log.offsets()
+        spans = self.spans()
         if isinstance(place, Instant):
             return {number: self._log.offset_at(number, place.nanoseconds) for number in spans}
         if isinstance(place, Explicit):
@@ -47,52 +81,84 @@ class LogReader:
         is_start = place is End.EARLIEST
         return {number: span.start if is_start else span.end for number, span in spans.items()}
 
-    def ends(self) -> Offsets:
+    def ends(self, *, fresh: bool = False) -> Offsets:
         """Give the offsets that the next entries will have."""
-        return self.resolve(End.LATEST, End.LATEST)
+        return {number: span.end for number, span in self.spans(fresh=fresh).items()}
 
     def next_end(
         self, start: Offsets, rows_max: int | None, target: Offsets | None, seconds: float
-    ) -> Offsets:
-        """Say how far the next batch goes. If there is nothing, wait for it so long at the keeper.
+    ) -> Goal:
+        """Say how far the next batch goes. If there is nothing, wait for it so long at the leader.
 
         With a ``target``, nothing behind that is read, and nothing is waited for.
         """
-        start = self._skip(start)
+        lost = self._losses(start)
+        start = skip(start, lost)
         ends = self.ends()
         if target is not None:
             ends = at_most(ends, target)
         elif ends == start:
-            self._log.consume(start=start).get_batch(1, seconds)
-            ends = self.ends()
-        return advance(start, ends, rows_max)
+            with suppress(OffsetOutOfRange):  # Retention was faster: the plan says so.
+                self._log.runs(ends, 1, seconds)
+            ends = self.ends(fresh=True)
+        return Goal(advance(start, ends, rows_max), lost)
 
-    def plan(self, start: Offsets, end: Offsets) -> list[Range]:
-        """Say what a batch reads; raises ``DataLoss``."""
-        return ranges(self._skip(start), end)
+    def plan(self, start: Offsets, end: Offsets) -> tuple[list[Range], list[Range]]:
+        """Say what a batch reads and what it skips, which is warned of; raises ``DataLoss``."""
+        lost = self._losses(start)
+        if lost:
+            self._warn(lost)
+        return ranges(skip(start, lost), end), lost
 
-    def _skip(self, start: Offsets) -> Offsets:
-        lost = losses(start, self._log.offsets())
+    def _losses(self, start: Offsets) -> list[Range]:
+        lost = losses(start, self.spans())
         if lost and self._fails_on_loss:
             raise DataLoss(explain_losses(self._log.name(), lost))
-        return skip(start, lost)
+        return lost
 
-    def read(self, wanted: Range) -> Iterator[LogEntry]:
-        """Read entries, in order; raises ``DataLoss`` if retention was faster."""
-        at = wanted.start
-        while at < wanted.end:
-            try:
-                entries = self._log.read(wanted.partition, at, min(READ_COUNT, wanted.end - at))
-            except OffsetOutOfRange as error:
-                at = self._lose(Range(wanted.partition, at, min(error.start, wanted.end)))
-                continue
-            if not entries:
-                at = self._lose(Range(wanted.partition, wanted.end, at))
-                return
-            yield from entries
-            at = entries[-1].offset + 1
+    def _warn(self, lost: Sequence[Range]) -> None:
+        _logger.warning("failOnDataLoss is false: %s", describe_losses(self._log.name(), lost))
 
-    def _lose(self, lost: Range) -> int:
+    # -- what a task does ------------------------------------------------------------------------
+
+    def read(self, wanted: Sequence[Range]) -> Iterator[Piece]:
+        """Read ranges of several partitions, of each in order; raises ``DataLoss``.
+
+        While the caller does something with one answer, the next question is under way.
+        """
+        places: Offsets = {each.partition: each.start for each in wanted}
+        ends = {each.partition: each.end for each in wanted}
+        with ThreadPoolExecutor(1, "peermesh-spark-reads") as ahead:
+            answer = ahead.submit(self._ask, dict(places))
+            while places:
+                runs = answer.result()
+                found = list(take(runs, places, ends)) if isinstance(runs, list) else []
+                if not found:
+                    self._lose(places, ends, runs if isinstance(runs, OffsetOutOfRange) else None)
+                if places:
+                    answer = ahead.submit(self._ask, dict(places))
+                yield from found
+
+    def _ask(self, places: Offsets) -> list[Run] | OffsetOutOfRange:
+        try:
+            return self._log.runs(places)
+        except OffsetOutOfRange as error:
+            return error
+
+    def _lose(
+        self, places: Offsets, ends: Mapping[int, int], error: OffsetOutOfRange | None
+    ) -> None:
+        """Go on behind what retention took, or behind the end of a log that has become shorter."""
+        if error is None:
+            # A range that ends before it begins: see ``losses``.
+            lost = [Range(each, ends[each], at) for each, at in places.items()]
+            places.clear()
+        else:
+            number, begin = error.partition, error.start
+            lost = [Range(number, places[number], min(begin, ends[number]))]
+            places[number] = begin
+            if begin >= ends[number]:
+                del places[number]
         if self._fails_on_loss:
-            raise DataLoss(explain_losses(self._log.name(), [lost]))
-        return lost.end
+            raise DataLoss(explain_losses(self._log.name(), lost))
+        self._warn(lost)

@@ -11,13 +11,14 @@ key                                            value
 (RESERVED, "progress", job, query)             the last progress that a listener saw
 (RESERVED, "sink", query)                      the last batch that is published: ``Mark``
 (RESERVED, "staged", query, token, piece)      rows of a batch that is being published
+(RESERVED, "count", query, what)               rows of all batches: ``Counts`` has a field for each
 =============================================  =====================================================
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Final, TypeAlias
 
@@ -37,6 +38,14 @@ PIECE_SIZE_MAX: Final = 4 * MIB
 
 Row: TypeAlias = tuple[Value, Value]
 """A key with its value."""
+
+
+@dataclass(slots=True)
+class Taken:
+    """The rows of a task or a batch, and how many were left out, as a column of the key is null."""
+
+    rows: list[Row] = field(default_factory=list)
+    dropped: int = 0
 
 
 class JobFenced(StoreError):
@@ -127,6 +136,31 @@ def sink_key(query: str) -> Value:
     return (RESERVED, "sink", query)
 
 
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What became of the rows of a batch, or of all batches of a query."""
+
+    rows: int = 0
+    """That were written, those too that another row of the batch replaced."""
+    replaced: int = 0
+    """Of which a later row of the same batch has the key."""
+    dropped: int = 0
+    """That were left out, as a column of their key is null."""
+
+
+def count_key(query: str, what: str) -> Value:
+    """Give the key of a count of a query's rows."""
+    return (RESERVED, "count", query, what)
+
+
+def count_rows(batch: Batch, query: str, counts: Counts) -> Batch:
+    """Add what a batch counts to what its query has counted."""
+    for what, count in asdict(counts).items():
+        if count:
+            batch.increment(count_key(query, what), count)
+    return batch
+
+
 def staged_key(query: str, token: str, piece: int) -> Value:
     """Give the key of some staged rows."""
     return (RESERVED, "staged", query, token, piece)
@@ -181,3 +215,15 @@ def split(rows: Iterable[Row]) -> Iterator[tuple[Row, ...]]:
 def last_of_each(rows: Iterable[Row]) -> list[Row]:
     """Keep the last row of each key: a batch of upserts says each key once."""
     return list({encode(row[0]): row for row in rows}.values())
+
+
+def repeated(rows: Iterable[Row]) -> list[Value]:
+    """Give the keys that more than one row has."""
+    found: dict[bytes, Value] = {}
+    seen: set[bytes] = set()
+    for key, _ in rows:
+        encoded = encode(key)
+        if encoded in seen:
+            found[encoded] = key
+        seen.add(encoded)
+    return list(found.values())

@@ -13,17 +13,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
 
 from peermesh.spark.joining import join
-from peermesh.spark.options import Options, Writing
+from peermesh.spark.options import NullKeys, SinkOptions, Writing
 from peermesh.spark.publication import publish_in_log, publish_in_store
-from peermesh.spark.records import Row
-from peermesh.spark.rows import Shape
+from peermesh.spark.records import Taken
+from peermesh.spark.rows import RowReader, Shape
 from wire.errors import InvalidData
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row as SparkRow
+    from pyarrow import RecordBatch
     from pyspark.sql.types import StructType
 
 QUERY_ID = "sql.streaming.queryId"
@@ -36,69 +40,74 @@ class Written(WriterCommitMessage):
     query: str
     partition: int
     attempt: int
-    rows: list[Row]
+    taken: Taken
 
 
 class Sink:
     """What both writers have in common."""
 
-    def __init__(self, options: Options, schema: StructType) -> None:
-        """Check that the columns are there; raises ``InvalidData``."""
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        """Check that all columns can be written; raises ``InvalidData``."""
         self.options = options
-        self.shape = Shape(options.key_columns or options.topic_columns, options.value_column)
-        self.shape.check(schema.fieldNames())
+        shape = Shape(options.key_columns or options.topic_columns, options.value_column)
+        shape.check(schema.fieldNames())
         if options.store is not None and not options.key_columns:
             raise InvalidData("say which columns are the key: option keyColumns, as in a,b")
         if options.log is not None and (
-            options.key_columns or options.writing is not Writing.UPSERT
+            options.key_columns
+            or options.writing is not Writing.UPSERT
+            or options.null_keys is not NullKeys.FAIL
         ):
             raise InvalidData(
-                "a log has no keyColumns and no writeMode: rows are appended to it, each with the"
-                " key that is in its topicColumn"
+                "a log has no keyColumns, writeMode and nullKeys: rows are appended to it, each"
+                " with the key that is in its topicColumn, or with none"
             )
         if options.store is not None and options.topic_columns:
             raise InvalidData("a store has no topicColumn: say keyColumns, as in a,b")
+        self._layout = (shape, schema, None if options.store is None else options.null_keys)
+        RowReader(*self._layout)  # it is made anew where rows are read: it cannot be pickled
 
-    def take(self, iterator: Iterator[SparkRow]) -> Written:
+    def take(self, iterator: Iterator[RecordBatch]) -> Written:
         """Take the rows of a task in."""
         context = TaskContext.get()
         assert context is not None, "write runs in tasks"
-        has_keys = bool(self.shape.key_columns)
-        rows: list[Row] = [
-            (self.shape.key(row) if has_keys else None, self.shape.value(row)) for row in iterator
-        ]
+        partition = context.partitionId()
+        taken = RowReader(*self._layout).take(iterator, f"task {partition}")
         query = context.getLocalProperty(QUERY_ID) or ""
-        return Written(query, context.partitionId(), context.attemptNumber(), rows)
+        return Written(query, partition, context.attemptNumber(), taken)
 
     def publish(
         self, messages: Sequence[WriterCommitMessage | None], identity: str, batch: int
     ) -> None:
         """Publish what the tasks took in, in the order of their partitions."""
-        taken = [message for message in messages if isinstance(message, Written)]
-        taken.sort(key=lambda message: message.partition)
-        rows = [row for message in taken for row in message.rows]
-        if not rows:
+        written = [message for message in messages if isinstance(message, Written)]
+        written.sort(key=lambda message: message.partition)
+        taken = Taken(
+            [row for message in written for row in message.taken.rows],
+            sum(message.taken.dropped for message in written),
+        )
+        if taken == Taken():
             return
         options, membership = self.options, join(self.options.address)
         seconds = options.address.patience_seconds
-        query = identity or taken[0].query
+        query = identity or written[0].query
         if options.store is not None:
             store = membership.store(options.store)
-            publish_in_store(store, query, batch, rows, options.writing, seconds)
+            publish_in_store(store, query, batch, taken, options.writing, seconds)
         else:
             assert options.log is not None, options
             log = membership.log(options.log)
-            publish_in_log(log, query, batch, rows, seconds)
+            publish_in_log(log, query, batch, taken.rows, seconds)
 
 
-class MeshStreamWriter(DataSourceStreamWriter):
+class MeshStreamWriter(DataSourceStreamArrowWriter):
     """The sink of a stream."""
 
     def __init__(self, sink: Sink) -> None:
         """Write with ``sink``."""
         self._sink = sink
 
-    def write(self, iterator: Iterator[SparkRow]) -> WriterCommitMessage:
+    def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
         """Take rows in, in an executor."""
         return self._sink.take(iterator)
 
@@ -110,7 +119,7 @@ class MeshStreamWriter(DataSourceStreamWriter):
         """Nothing is to be undone: nothing was staged, or the batch is decided."""
 
 
-class MeshWriter(DataSourceWriter):
+class MeshWriter(DataSourceArrowWriter):
     """The sink of a batch job."""
 
     def __init__(self, sink: Sink) -> None:
@@ -118,7 +127,7 @@ class MeshWriter(DataSourceWriter):
         self._sink = sink
         self._identity = sink.options.write_id or uuid.uuid4().hex
 
-    def write(self, iterator: Iterator[SparkRow]) -> WriterCommitMessage:
+    def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
         """Take rows in, in an executor."""
         return self._sink.take(iterator)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -29,13 +29,19 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from peermesh.spark.columns import converter, ddl, log_row, store_row
 from peermesh.spark.filters import KeyFilter
-from peermesh.spark.offsets import Offsets, Range, from_json, to_json
-from peermesh.spark.options import End, Options, read_options
+from peermesh.spark.offsets import SKIPPED, Offsets, Range, cut, from_json, rows_of, to_json
+from peermesh.spark.options import (
+    End,
+    SourceOptions,
+    check_names,
+    read_sink_options,
+    read_source_options,
+)
 from wire.errors import InvalidData
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
@@ -48,9 +54,9 @@ PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 
 @dataclass
 class LogPartition(InputPartition):
-    """A task: what it reads of a log."""
+    """A task: what it reads of a log, several partitions or a part of one."""
 
-    wanted: Range
+    wanted: tuple[Range, ...]
 
 
 @dataclass
@@ -62,13 +68,13 @@ class StorePartition(InputPartition):
     """The revision of the master when the read was planned."""
 
 
-def _join(options: Options) -> Membership:
+def _join(options: SourceOptions) -> Membership:
     from peermesh.spark.joining import join
 
     return join(options.address)
 
 
-def _open(options: Options) -> LogReader:
+def _open(options: SourceOptions) -> LogReader:
     from peermesh.spark.reading import LogReader
 
     if options.log is None:
@@ -76,18 +82,63 @@ def _open(options: Options) -> LogReader:
     return LogReader(_join(options).log(options.log), fails_on_loss=options.fails_on_loss)
 
 
+def _tasks(options: SourceOptions, wanted: Sequence[Range]) -> list[InputPartition]:
+    return [LogPartition(each) for each in cut(wanted, options.task_count(rows_of(wanted)))]
+
+
+def _read(
+    options: SourceOptions, schema: StructType, partition: InputPartition
+) -> Iterator[pa.RecordBatch]:
+    """Read what a task has to read, in an executor."""
+    from peermesh.spark.columns import log_batches
+
+    if not isinstance(partition, LogPartition):  # Spark makes one where there is none.
+        return iter(())
+    assert options.log is not None, options
+    pieces = _open(options).read(partition.wanted)
+    return _parsed(options, schema, log_batches(pieces, options.log, options.value_format))
+
+
+def _parsed(
+    options: SourceOptions, schema: StructType, found: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    if options.value_schema is None:
+        return found
+    from peermesh.spark.fast_json import RecordReader
+
+    return RecordReader(schema["value"].dataType).batches(found)
+
+
+def _check(options: SourceOptions, schema: StructType) -> None:
+    """Raise ``InvalidData`` for types that ``valueSchema`` does not take."""
+    _parsed(options, schema, iter(()))
+
+
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A log as a stream; it lives in a process of the driver, and ``read`` in the executors."""
 
-    def __init__(self, options: Options, schema: StructType) -> None:
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
         """Hold nothing that cannot be pickled."""
+        _check(options, schema)
         self._options = options
         self._schema = schema
+        self._opened: LogReader | None = None
         self._target: Offsets | None = None
+        self._unaccounted = 0
+        """Entries that were found to be lost when how far their batch goes was in the checkpoint
+        already: the next batch counts them."""
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave behind what is of this process."""
+        return {**self.__dict__, "_opened": None}
+
+    def _log(self) -> LogReader:
+        self._opened = self._opened or _open(self._options)
+        return self._opened
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Say where a query without a checkpoint begins."""
-        return to_json(_open(self._options).resolve(self._options.starting, End.EARLIEST))
+        return to_json(self._log().resolve(self._options.starting, End.EARLIEST))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Say how much a batch takes."""
@@ -96,28 +147,32 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Remember where the log ends now: nothing behind that is read."""
-        self._target = _open(self._options).ends()
+        self._target = self._log().ends(fresh=True)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Say how far the next batch goes; waits at the keeper while there is nothing."""
+        """Say how far the next batch goes; waits at the leader while there is nothing."""
         rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         wait = self._options.poll_seconds
-        reader = _open(self._options)
-        return to_json(reader.next_end(from_json(start), rows_max, self._target, wait))
+        goal = self._log().next_end(from_json(start), rows_max, self._target, wait)
+        skipped = start.get(SKIPPED, 0) + rows_of(goal.lost)
+        if goal.ends != from_json(start):
+            skipped, self._unaccounted = skipped + self._unaccounted, 0
+        return to_json(goal.ends, skipped)
 
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Say where the log ends, for the progress of the query."""
-        return to_json(_open(self._options).ends())
+        return to_json(self._log().ends())
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Plan a batch."""
-        planned = _open(self._options).plan(from_json(start), from_json(end))
-        return [LogPartition(wanted) for wanted in planned]
+        wanted, lost = self._log().plan(from_json(start), from_json(end))
+        accounted = end.get(SKIPPED, 0) - start.get(SKIPPED, 0)
+        self._unaccounted += max(0, rows_of(lost) - accounted)
+        return _tasks(self._options, wanted)
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[object, ...]]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read what a task has to read, in an executor."""
-        assert isinstance(partition, LogPartition), partition
-        return _log_rows(self._options, self._schema, partition.wanted)
+        return _read(self._options, self._schema, partition)
 
     def commit(self, end: dict[str, int]) -> None:
         """Move the cursor of the consumer that was named, for whoever looks at lags."""
@@ -127,38 +182,34 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.commit(options.consumer, from_json(end))
 
 
-def _log_rows(options: Options, schema: StructType, wanted: Range) -> Iterator[tuple[object, ...]]:
-    convert = converter(options, schema)
-    for entry in _open(options).read(wanted):
-        yield log_row(entry, convert)
-
-
 class LogRangeReader(DataSourceReader):
     """A range of a log as a table."""
 
-    def __init__(self, options: Options, schema: StructType) -> None:
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
         """Hold nothing that cannot be pickled."""
+        _check(options, schema)
         self._options = options
         self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Plan: a task for each partition of the log that has something."""
+        """Plan: tasks of as many rows each."""
         options, reader = self._options, _open(self._options)
         start = reader.resolve(options.starting, End.EARLIEST)
         end = reader.resolve(options.ending, End.LATEST)
-        return [LogPartition(wanted) for wanted in reader.plan(start, end)]
+        wanted, _ = reader.plan(start, end)
+        return _tasks(options, wanted)
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[object, ...]]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read what a task has to read, in an executor."""
-        assert isinstance(partition, LogPartition), partition
-        return _log_rows(self._options, self._schema, partition.wanted)
+        return _read(self._options, self._schema, partition)
 
 
 class StoreReader(DataSourceReader):
     """The entries of a store as a table, all of one moment."""
 
-    def __init__(self, options: Options, schema: StructType) -> None:
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
         """Hold nothing that cannot be pickled."""
+        _check(options, schema)
         self._options = options
         self._schema = schema
         self._filter = KeyFilter()
@@ -169,16 +220,18 @@ class StoreReader(DataSourceReader):
         since = _join(self._options).revision(self._options.store)
         return [StorePartition(self._filter, since)]
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[object, ...]]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read in an executor, at the nearest replica."""
+        from peermesh.spark.columns import store_batches
         from peermesh.spark.tables import read_table
 
         assert isinstance(partition, StorePartition), partition
-        options, convert = self._options, converter(self._options, self._schema)
+        options = self._options
         assert options.store is not None, options
-        membership, wanted = _join(options), partition.key_filter
-        for entry in read_table(membership, options.store, wanted, partition.since):
-            yield store_row(entry, convert)
+        wanted = partition.key_filter
+        pages = read_table(_join(options), options.store, wanted, partition.since)
+        found = store_batches(pages, options.store, options.value_format)
+        return _parsed(options, self._schema, found)
 
 
 class FilteringStoreReader(StoreReader):
@@ -201,9 +254,10 @@ class MeshSource(DataSource):
     """The data source ``peermesh``; see ``docs/spark-data.md``."""
 
     def __init__(self, options: Any) -> None:  # noqa: ANN401 - a mapping of Spark's own
-        """Read the options; raises ``InvalidData``."""
+        """Take the options, of source or sink; raises ``InvalidData`` for one that neither has."""
         super().__init__(options)
-        self._read = read_options(dict(options))
+        self._given = dict(options)
+        check_names(self._given)
 
     @classmethod
     def name(cls) -> str:
@@ -212,40 +266,41 @@ class MeshSource(DataSource):
 
     def schema(self) -> str:
         """Give the columns."""
-        return ddl(self._read)
+        return read_source_options(self._given).columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Read a table."""
-        kind = StoreReader if self._read.log is None else LogRangeReader
-        return kind(self._read, schema)
+        """Read a table; raises ``InvalidData``."""
+        options = read_source_options(self._given)
+        if options.store is None:
+            return LogRangeReader(options, schema)
+        return self.store_reader(options, schema)
+
+    store_reader: ClassVar[type[StoreReader]] = StoreReader
+    """Reads a store as a table."""
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Read a stream."""
-        return LogStreamReader(self._read, schema)
+        """Read a stream; raises ``InvalidData``."""
+        return LogStreamReader(read_source_options(self._given), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's signature
-        """Write a table; raises ``InvalidData`` for mode overwrite."""
+        """Write a table; raises ``InvalidData``, for mode overwrite among others."""
         if overwrite:
             raise InvalidData("mode overwrite would erase what others wrote: clear it, and append")
         from peermesh.spark.sink import MeshWriter, Sink
 
-        return MeshWriter(Sink(self._read, schema))
+        return MeshWriter(Sink(read_sink_options(self._given), schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's signature
         """Write a stream; in mode complete, keys that are gone from the result stay."""
         from peermesh.spark.sink import MeshStreamWriter, Sink
 
-        return MeshStreamWriter(Sink(self._read, schema))
+        return MeshStreamWriter(Sink(read_sink_options(self._given), schema))
 
 
 class FilteringMeshSource(MeshSource):
     """The data source of a session that pushes filters down; otherwise Spark refuses it."""
 
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """Read a table."""
-        if self._read.log is None:
-            return FilteringStoreReader(self._read, schema)
-        return super().reader(schema)
+    store_reader: ClassVar[type[StoreReader]] = FilteringStoreReader
 
 
 def register(spark: SparkSession) -> None:

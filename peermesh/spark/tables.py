@@ -1,78 +1,68 @@
-"""Reads a store as a table: what is named is looked up, and all of it is of one moment.
+"""Reads a store as a table: what is named is looked up, and all else is of one revision.
 
-Who reads is a task that comes and goes. So it asks the nearest replica, page by page; if the store
-changed between two pages, which their revisions tell, it takes a copy and reads that.
+Who reads is a task that comes and goes. It asks the nearest replica, page by page, and that keeps
+the revision of the first page for the others. The next page is under way while the last one becomes
+columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
-from endpoint.replicas.stores.reading import Entry, decode_page
-from peermesh.blocking import Reader, ReplicaStore, Store
+from peermesh.blocking import Reader
 from peermesh.spark.filters import KeyFilter, candidates
 from peermesh.spark.joining import Membership
 from peermesh.spark.records import is_reserved
-from stores.scanning import EVERYTHING, PAGE_COUNT_MAX
+from stores.scanning import LATEST, PAGE_COUNT_MAX
+from stores.table import Entry
+from wire.decoding import decode
+from wire.encoding import encode
+
+Row = tuple[bytes, Entry]
+"""An encoded key, and what is stored there."""
 
 
 def read_table(
     membership: Membership, name: str, key_filter: KeyFilter, since: int
-) -> Iterator[Entry]:
-    """Give the entries that are wanted, as they were at the revision ``since`` or later.
+) -> Iterator[Sequence[Row]]:
+    """Give the entries that are wanted, in pages, as they were at the revision ``since`` or later.
 
-    Keys that are named are looked up one by one, each at a moment of its own.
+    Keys that are named are looked up one by one, each at a moment of its own. Raises
+    ``RevisionGone`` where so much was written meanwhile that the revision was let go.
     """
     reader = membership.store(name).not_before(since)
     if key_filter.keys is not None:
-        found = _named(reader, key_filter.keys)
-    else:
-        found = iter(_everything(membership, name, reader))
-    for entry in found:
-        if not is_reserved(entry.key) and key_filter.accepts(entry.key):
-            yield entry
+        yield [row for row in _named(reader, key_filter.keys) if _is_wanted(row, key_filter)]
+        return
+    for page in _pages(reader):
+        yield [row for row in page if _is_wanted(row, key_filter)]
 
 
-def _named(reader: Reader, texts: Iterable[str]) -> Iterator[Entry]:
+def _is_wanted(row: Row, key_filter: KeyFilter) -> bool:
+    key = row[0]
+    if key[0] < 0x80 and key_filter.is_everything:
+        return True  # It is no vector, as all reserved keys are, and need not be looked at.
+    decoded = decode(key)
+    return not is_reserved(decoded) and key_filter.accepts(decoded)
+
+
+def _named(reader: Reader, texts: Iterable[str]) -> Iterator[Row]:
     for key in (key for text in texts for key in candidates(text)):
-        entry = reader.entry(key)
-        if entry is not None:
-            yield entry
+        found = reader.entry(key)
+        if found is not None:
+            yield encode(key), Entry(encode(found.value), found.revision, None)
 
 
-def _everything(membership: Membership, name: str, reader: Reader) -> list[Entry]:
-    found = _at_one_moment(reader)
-    if found is not None:
-        return found
-    with membership.copy(name) as store:
-        return _entries_of_copy(store)
-
-
-def _at_one_moment(reader: Reader) -> list[Entry] | None:
-    """Give all entries; ``None`` if they changed while they were read."""
-    found: list[Entry] = []
-    page = first = reader.scan(limit=PAGE_COUNT_MAX)
-    found += page
-    while page.continuation is not None:
-        page = reader.scan(limit=PAGE_COUNT_MAX, after=page.continuation)
-        if page.revision != first.revision:
-            return None
-        found += page
-    return found
-
-
-def _entries_of_copy(store: Store | ReplicaStore) -> list[Entry]:
-    """Give all entries of a copy, in one go of its loop: nothing happens in between."""
-    passage, core = store.inside()
-
-    def take() -> list[Entry]:
-        found: list[Entry] = []
-        span = EVERYTHING
+def _pages(reader: Reader) -> Iterator[Sequence[Row]]:
+    ask = partial(reader.scan_encoded, limit=PAGE_COUNT_MAX)
+    with ThreadPoolExecutor(1, "peermesh-spark-reads") as ahead:
+        answer = ahead.submit(ask, revision=LATEST)
         while True:
-            page = core.part.table.scan(span, PAGE_COUNT_MAX)
-            found += decode_page(page)
+            page = answer.result()
             if page.continuation is None:
-                return found
-            span = span.after(page.continuation)
-
-    return passage.call_sync(take)
+                yield page.entries
+                return
+            answer = ahead.submit(ask, after=page.continuation, revision=page.revision)
+            yield page.entries

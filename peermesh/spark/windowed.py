@@ -9,6 +9,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions
 
 from peermesh.spark.ledger import ForeachBatch
+from peermesh.spark.parsing import parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,11 +38,10 @@ class WindowedCounts:
         source = spark.readStream.format("peermesh").options(
             peers=self.peers,
             log=self.log,
-            valueSchema=self.schema,
             maxOffsetsPerTrigger=str(self.rows_max),
             pollTimeout=str(self.poll_seconds),
         )
-        events = source.load().select("value.*")
+        events = parsed(source.load().select("value"), self.schema)
         counts = (
             events.withWatermark("at", f"{self.watermark_ms} milliseconds")
             .groupBy(functions.window("at", f"{self.window_seconds} seconds"), "key")

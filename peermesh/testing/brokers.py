@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from endpoint.endpoint import Endpoint
+from peermesh import blocking
 from peermesh.brokers.edge import blocking as edge_blocking
 from peermesh.brokers.edge.host import Host, open_edge_broker
 from peermesh.brokers.qos2 import blocking as qos2_blocking
@@ -45,10 +46,14 @@ def hold_edge_broker(*, is_checked: bool) -> Iterator[edge_blocking.Broker]:
 
 
 @contextmanager
-def hold_qos2_broker(folder: Path, *, is_checked: bool) -> Iterator[qos2_blocking.Broker]:
+def hold_qos2_broker(folder: Path, *, is_checked: bool) -> Iterator[qos2_blocking.QoS2Broker]:
     """Give a QoS-2 broker to a plain test; raises ``LeakError`` if something of it stays."""
     before = leaks.look()
-    with qos2_blocking.Broker(folder, FREE_PORTS) as broker:
+    place = Place(folder=folder)
+    with (
+        blocking.Endpoint() as endpoint,
+        qos2_blocking.open_broker(endpoint, place, FREE_PORTS) as broker,
+    ):
         yield broker
     if is_checked:
         leaks.check(before)

@@ -12,8 +12,8 @@ import trio
 
 from endpoint.replicas.attaching import Backend
 from peermesh.testing.blocking import BlockingCluster
+from peermesh.testing.calls import StoreHandle
 from peermesh.testing.cluster import Cluster, open_cluster
-from peermesh.testing.handles import StoreHandle
 from peermesh.testing.nurseries import open_quiet_nursery
 from peermesh.testing.report import Snapshot
 from wire.errors import MeshError

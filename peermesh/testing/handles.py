@@ -185,8 +185,8 @@ class RemoteReceipt(Handle):
         return int(await self._call("applied"))
 
 
-class StoreHandle(Held):
-    """A store at a node, with the operations of ``peermesh.Store``."""
+class HeldStore(Held):
+    """What of a store at a node no description gives; a base of ``StoreHandle``."""
 
     _CLOSE = "close_store"
 
@@ -220,80 +220,17 @@ class StoreHandle(Held):
 
     # Mutations.
 
-    async def put(self, key: Value, value: Value, expiry: float | None = None) -> RemoteReceipt:
-        """Set a key."""
-        return await self._ask("put", key, value, expiry=expiry)
-
-    async def put_unique(self, key: Value, value: Value, expiry: float | None = None) -> bool:
-        """Set a key if it is missing; tell whether it was."""
-        return bool(await self._do("put_unique", key, value, expiry=expiry))
-
-    async def erase(self, key: Value) -> RemoteReceipt:
-        """Remove a key, present or not."""
-        return await self._ask("erase", key)
-
-    async def clear(self) -> RemoteReceipt:
-        """Remove everything."""
-        return await self._ask("clear")
-
-    async def increment(
-        self, key: Value, amount: Value = 1, expiry: float | None = None
-    ) -> RemoteReceipt:
-        """Add to a number or an instant."""
-        return await self._ask("increment", key, amount, expiry=expiry)
-
-    async def decrement(
-        self, key: Value, amount: Value = 1, expiry: float | None = None
-    ) -> RemoteReceipt:
-        """Take away from a number or an instant."""
-        return await self._ask("decrement", key, amount, expiry=expiry)
-
-    async def append(self, key: Value, text: Value, expiry: float | None = None) -> RemoteReceipt:
-        """Append to a string."""
-        return await self._ask("append", key, text, expiry=expiry)
-
-    async def insert_into(
-        self, key: Value, index: Value, *value: Value, expiry: float | None = None
-    ) -> RemoteReceipt:
-        """Insert an element into a set; or with a value, an entry into a table."""
-        return await self._ask("insert_into", key, index, *value, expiry=expiry)
-
-    async def remove_from(
-        self, key: Value, index: Value, expiry: float | None = None
-    ) -> RemoteReceipt:
-        """Remove an element from a set, or an entry from a table."""
-        return await self._ask("remove_from", key, index, expiry=expiry)
-
-    async def push(self, key: Value, value: Value, expiry: float | None = None) -> RemoteReceipt:
-        """Append an element to a vector."""
-        return await self._ask("push", key, value, expiry=expiry)
-
-    async def pop(self, key: Value, expiry: float | None = None) -> RemoteReceipt:
-        """Remove the last element of a vector."""
-        return await self._ask("pop", key, expiry=expiry)
-
     async def batch(self, batch: Batch) -> RemoteReceipt:
         """Do all of a batch as one mutation, if its guards hold."""
         number = await self._call("batch", *plain.batch_to_value(batch))
         return RemoteReceipt(self.node, number)
 
-    async def compare_and_set(
-        self, key: Value, value: Value, revision: int | None, expiry: float | None = None
-    ) -> RemoteReceipt:
-        """Set a key if its ``entry`` has this revision still; ``None`` if it is missing still."""
-        return await self._ask("compare_and_set", key, value, revision, expiry=expiry)
+    async def _do(self, operation: str, *arguments: Value, **options: Any) -> Any:  # noqa: ANN401 - plain values
+        given = {name: option for name, option in options.items() if option is not None}
+        return await self._call("store", operation, arguments, given)
 
-    async def compare_and_erase(self, key: Value, revision: int) -> RemoteReceipt:
-        """Remove a key if its ``entry`` has this revision still."""
-        return await self._ask("compare_and_erase", key, revision)
-
-    async def _do(self, operation: str, *arguments: Value, expiry: float | None = None) -> Any:  # noqa: ANN401 - what the operation gives
-        return await self._call("store", operation, arguments, expiry)
-
-    async def _ask(
-        self, operation: str, *arguments: Value, expiry: float | None = None
-    ) -> RemoteReceipt:
-        return RemoteReceipt(self.node, await self._do(operation, *arguments, expiry=expiry))
+    async def _ask(self, operation: str, *arguments: Value, **options: Any) -> RemoteReceipt:  # noqa: ANN401 - plain values
+        return RemoteReceipt(self.node, await self._do(operation, *arguments, **options))
 
     async def watch(
         self,

@@ -16,8 +16,9 @@ from endpoint.outcome import Outcome
 from endpoint.pubsub.messages import Message
 from endpoint.replicas.attaching import STALE_SECONDS, Backend
 from peermesh.testing.agent.protocol import Met
+from peermesh.testing.calls import StoreHandle
 from peermesh.testing.faults import Unsupported
-from peermesh.testing.handles import Events, Held, Messages, NodeDown, StoreHandle, Subscription
+from peermesh.testing.handles import Events, Held, Messages, NodeDown, Subscription
 from peermesh.testing.log_handle import LogHandle, LogReplicaHandle
 from peermesh.testing.replica_handle import ReplicaHandle
 from peermesh.testing.time_limits import limit

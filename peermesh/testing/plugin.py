@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from peermesh.brokers.edge.blocking import Broker as BlockingEdgeBroker
     from peermesh.brokers.edge.host import Host
     from peermesh.brokers.modules import ModuleBroker
-    from peermesh.brokers.qos2.blocking import Broker as BlockingQoS2Broker
+    from peermesh.brokers.qos2.blocking import QoS2Broker as BlockingQoS2Broker
     from peermesh.brokers.qos2.broker import QoS2Broker
     from peermesh.testing.fixtures import BlockingFactory, ClusterFactory, StoreFactory
     from peermesh.testing.leaks import Resources

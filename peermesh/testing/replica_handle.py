@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from endpoint.replicas.attaching import LEADER_SECONDS
 from endpoint.replicas.groups.membership import GroupMember
 from peermesh.testing.agent import plain
-from peermesh.testing.handles import Handle, StoreHandle
+from peermesh.testing.calls import StoreHandle
+from peermesh.testing.handles import Handle
 from peermesh.testing.time_limits import limit
 from wire.values import Value
 

@@ -51,12 +51,12 @@ class WebHDFSClient(Closing):
 
     def status(self, path: str) -> dict[str, Any]:
         """Give what is known of a file or directory."""
-        found: dict[str, Any] = self._json("GET", path, "GETFILESTATUS")["FileStatus"]
+        found: dict[str, Any] = self.ask_json("GET", path, "GETFILESTATUS")["FileStatus"]
         return found
 
     def names(self, path: str) -> list[str]:
         """Give the names in a directory."""
-        found = self._json("GET", path, "LISTSTATUS")["FileStatuses"]["FileStatus"]
+        found = self.ask_json("GET", path, "LISTSTATUS")["FileStatuses"]["FileStatus"]
         return [status["pathSuffix"] for status in found]
 
     def make_directories(self, path: str) -> bool:
@@ -69,6 +69,20 @@ class WebHDFSClient(Closing):
         location = self._redirection("PUT", path, "CREATE", overwrite=word)
         chunked = {} if isinstance(content, bytes) else {"Transfer-Encoding": "chunked"}
         self.ask("PUT", location, content, chunked)
+
+    def append(self, path: str, content: bytes | Iterable[bytes]) -> None:
+        """Write behind the end of a file, in the two steps that it takes."""
+        location = self._redirection("POST", path, "APPEND")
+        chunked = {} if isinstance(content, bytes) else {"Transfer-Encoding": "chunked"}
+        self.ask("POST", location, content, chunked)
+
+    def truncate(self, path: str, length: int) -> bool:
+        """Cut a file."""
+        return self._boolean("POST", path, "TRUNCATE", newlength=length)
+
+    def concat(self, path: str, sources: Iterable[str]) -> None:
+        """Move the content of files behind that of another one."""
+        self.ask("POST", url(path, "CONCAT", sources=",".join(sources)))
 
     def open(self, path: str, **stretch: int) -> bytes:
         """Read a file, or the stretch of it with this ``offset`` and ``length``."""
@@ -123,11 +137,12 @@ class WebHDFSClient(Closing):
         place = urlsplit(headers["Location"])
         return f"{place.path}?{place.query}"
 
-    def _json(self, method: str, path: str, operation: str, **parameters: object) -> Any:  # noqa: ANN401 - JSON may be anything
+    def ask_json(self, method: str, path: str, operation: str, **parameters: object) -> Any:  # noqa: ANN401 - JSON may be anything
+        """Ask for an operation, and give its answer; raises ``RemoteException``."""
         return json.loads(self.ask(method, url(path, operation, **parameters)))
 
     def _boolean(self, method: str, path: str, operation: str, **parameters: object) -> bool:
-        answer: bool = self._json(method, path, operation, **parameters)["boolean"]
+        answer: bool = self.ask_json(method, path, operation, **parameters)["boolean"]
         return answer
 
     def close(self) -> None:

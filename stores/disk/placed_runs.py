@@ -37,6 +37,11 @@ _INSERT: Final = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _ARRIVE: Final = "REPLACE INTO arriving VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _HEADS: Final = "SELECT id, count, timestamp, term, entry, elapsed, head, length(body) FROM runs"
 _QUERY: Final = "SELECT id, count, timestamp, term, entry, elapsed, head, body FROM runs"
+_END: Final = (1 << 63) - 1
+_LAST: Final = "SELECT max(id) FROM runs WHERE id < ?"
+_LAST_KEPT: Final = (
+    "SELECT id FROM runs WHERE id >= ? AND id < ? AND entry <= ? ORDER BY id DESC LIMIT 1"
+)
 _PLACE: Final = struct.Struct(">4s16sQQQQQQ")
 
 
@@ -119,8 +124,18 @@ class PlacedRuns:
         return found
 
     def cut(self, connection: sqlite3.Connection, keep: int) -> None:
-        """Drop the runs of entries above an index."""
-        connection.execute("DELETE FROM runs WHERE entry > ?", (keep,))
+        """Drop the runs of entries above an index.
+
+        Those of one partition are in the order of their entries, so that each one's end is looked
+        at alone, and not all that a log has ever kept.
+        """
+        end = _END
+        while (last := connection.execute(_LAST, (end,)).fetchone()[0]) is not None:
+            first = run_id(last // OFFSET_END, 0)
+            kept = connection.execute(_LAST_KEPT, (first, end, keep)).fetchone()
+            after = first - 1 if kept is None else kept[0]
+            connection.execute("DELETE FROM runs WHERE id > ? AND id < ?", (after, end))
+            end = first
 
     def forget(self, connection: sqlite3.Connection, starts: Sequence[int], floor: int) -> None:
         """Drop the runs before the partitions' starts that no entry above the floor refers to."""

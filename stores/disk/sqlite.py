@@ -26,6 +26,17 @@ CHECKPOINT_PAGES: Final = 4_000
 """Pages in the log before SQLite moves them to the database: 16 MiB. Four times the default, as a
 busy store rewrites the same pages often, and each move costs two more waits for the disk."""
 
+INCREMENTAL: Final = 2
+"""SQLite's number for a file that gives free pages back when it is asked to."""
+
+FREE_PAGES_MAX: Final = 8_192
+"""Free pages that a file keeps for what comes next, 32 MiB: more than the journal of a busy store
+frees and takes again, so that only what was erased in earnest is given back."""
+
+GIVEN_BACK_PAGES: Final = 65_536
+"""Pages that one commit gives back to the disk, 256 MiB: a third of a second's work, and more than
+one commit frees."""
+
 DAMAGE: Final = (
     ValueError,
     TypeError,
@@ -104,6 +115,7 @@ class SQLiteFile:
         self._place = ""
         self._synchronous = synchronous
         self._is_upgraded_unkept = upgrade
+        self._gives_back = False
         self._connection: sqlite3.Connection | None = None
 
     @property
@@ -176,11 +188,23 @@ class SQLiteFile:
         with self.failures_explained():
             with self.transaction() as connection:
                 yield connection
+            self._give_back(connection)
             if self._place and not os.path.exists(self._place):
                 raise BackendFailure(
                     f"{self._place} was removed while it was in use: nothing of it is kept."
                     f" {self._format.remedy}"
                 )
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        """Make the file smaller, by a step, if much of it is free."""
+        if not self._gives_back:
+            return
+        (free_count,) = connection.execute("PRAGMA freelist_count").fetchone()
+        if free_count > FREE_PAGES_MAX:
+            count = min(free_count - FREE_PAGES_MAX, GIVEN_BACK_PAGES)
+            # As a script, since it is done page by page, and gives no rows that would drive it.
+            connection.executescript(f"PRAGMA incremental_vacuum({count})")
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def close(self) -> None:
         """Close the file, which moves the log into it and takes the lock off."""
@@ -242,11 +266,19 @@ class SQLiteFile:
             # The lock is kept until the file is closed: two owners of one file would each believe
             # that they alone decide. It also spares the log its shared memory.
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            # Only a new file can: an earlier one keeps its size for ever, as it always did.
+            if not self._place or not os.path.getsize(self._place):
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             if mode not in ("wal", "memory"):
                 raise BackendFailure(f"{self.path}: its file system allows no write-ahead log")
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+            (vacuum,) = connection.execute("PRAGMA auto_vacuum").fetchone()
+            self._gives_back = vacuum == INCREMENTAL
+            # Some builds fill pages that become free with zeros: each entry of a journal would be
+            # written once more when it is forgotten.
+            connection.execute("PRAGMA secure_delete = FAST")
             (page_size,) = connection.execute("PRAGMA page_size").fetchone()
             # Of an empty database SQLite says the size that it would give it.
             witness = read_witness(log, None if is_empty else page_size)

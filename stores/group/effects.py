@@ -126,6 +126,8 @@ class Replied:
 
     caller: object
     answer: object
+    is_in_entry: bool = False
+    """An entry that was committed now has brought it: members that apply it know it, too."""
 
 
 class Setback(Enum):

@@ -74,6 +74,10 @@ class Feeding:
         ends = [sending.snapshot.position.index for sending in self.sendings()]
         return min([self._producer.sequence - self._producer.unacknowledged, *ends])
 
+    def feeds(self, member: MemberId) -> bool:
+        """Tell whether a member gets entries as they come: its channel has begun."""
+        return self._producer.acknowledged(member) is not None
+
     def take(self) -> list[Effect]:
         """Give what was collected, and the entries that are to be sent now."""
         journal, sent = self._journal, self._producer.sequence

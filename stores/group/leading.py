@@ -7,7 +7,6 @@ voters has it on the disk, applied, and answered.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from stores.group.applied_state import AppliedState
@@ -23,12 +22,13 @@ from stores.group.effects import (
     Send,
     Setback,
 )
-from stores.group.entries import ActionEntry, LeadEntry, TimeEntry, VotersEntry
+from stores.group.electorate import Electorate
+from stores.group.entries import ActionEntry, LeadEntry, TimeEntry
 from stores.group.feeding import Feeding
 from stores.group.followers import Followers
 from stores.group.limits import UNCOMMITTED_MAX
 from stores.group.machine import Answer, Done, Staged
-from stores.group.membership import MemberStatus, Wanted, next_voters
+from stores.group.membership import Wanted
 from stores.group.messages import (
     Echo,
     FromFollower,
@@ -37,39 +37,14 @@ from stores.group.messages import (
     ReadFrom,
     ReadIndex,
     SnapshotAck,
-    TimeoutNow,
 )
-from stores.group.positions import MemberId, Position, Voters
-from stores.group.quorum import ChangeRefusal, agreed, has_majority, refusal_of
+from stores.group.positions import MemberId, Position
+from stores.group.quorum import agreed
 from stores.group.reads import ReadRounds
 from stores.group.roles import Timing
 
-HEALTHY_TICKS: Final = 5
-"""A member that echoed within so many ticks is there, for a change that counts on it."""
-
-CHANGE_TICKS: Final = 10
-"""Ticks for which the round of a change counts: then its caller has to ask anew."""
-
 JOURNALLED_CLOCK_TICKS: Final = 100
 """So often the group's clock is journalled: a restart of all loses 10 s of it at most."""
-
-
-@dataclass(slots=True)
-class _Change:
-    """A change of the voters that was asked for, and waits for a round of its own."""
-
-    voters: Voters
-    round: int
-    """The first round that began after it was asked for."""
-    tick: int
-
-
-@dataclass(slots=True)
-class _Transfer:
-    """A hand-over under way: the leader takes nothing on meanwhile."""
-
-    to: MemberId
-    ticks_left: int
 
 
 class Leading:
@@ -77,7 +52,6 @@ class Leading:
 
     def __init__(self, ballot: Ballot, state: AppliedState, timing: Timing, wanted: Wanted) -> None:
         """Lead the ballot's term. ``start`` appends the first entry."""
-        self._wanted = wanted
         self._ballot = ballot
         self._state = state
         self._journal = state.journal
@@ -86,11 +60,10 @@ class Leading:
         self.feeding = Feeding(ballot.member, ballot.term, state, self._followers)
         """What it sends to those that follow."""
         self._rounds = ReadRounds(ballot.member)
-        self._is_round_due = False
+        self.electorate = Electorate(ballot, state, timing, wanted, self._followers, self._rounds)
+        """The members, and which of them vote."""
         self._waiting: dict[int, list[object]] = {}
         self._first_own = self._journal.end.index + 1
-        self._transfer: _Transfer | None = None
-        self._change: _Change | None = None
         self._write_ticks = 0
         self._writing: int | None = None
         """The write that was under way at the last tick."""
@@ -101,7 +74,7 @@ class Leading:
     @property
     def is_ready(self) -> bool:
         """True if all that was ever acknowledged is applied: an entry of its own is committed."""
-        return self._state.commit >= self._first_own and self._transfer is None
+        return self._state.commit >= self._first_own and not self.electorate.is_handing_over
 
     @property
     def has_room(self) -> bool:
@@ -113,33 +86,6 @@ class Leading:
         """True if other members were heard of in this term."""
         return bool(self._followers)
 
-    def members(self) -> list[MemberStatus]:
-        """Give what is known of all members, this one too."""
-        own, voters = self._ballot.member, self._journal.voters.current
-        others = (each for each in self._followers.status(voters) if each.member != own)
-        own_status = MemberStatus(
-            own, own in voters, is_whole=True, match=self._journal.durable, silent_ticks=0
-        )
-        return [own_status, *others]
-
-    @property
-    def is_removed(self) -> bool:
-        """True once the leader's own removal is committed: it leads no more."""
-        is_voter = self._ballot.member in self._journal.voters.current
-        return not is_voter and self._state.is_voters_committed
-
-    @property
-    def has_majority(self) -> bool:
-        """True if a majority echoed within the longest election timeout."""
-        voters = self._journal.voters.current
-        return has_majority(voters, filter(self._is_there, voters))
-
-    def matched(self, member: MemberId) -> int:
-        """Give the index up to which all is durable at a member."""
-        if member == self._ballot.member:
-            return self._journal.durable
-        return self._followers.matched(member)
-
     # -- from callers ----------------------------------------------------------------------------
 
     def start(self, moment: Moment) -> None:
@@ -148,7 +94,7 @@ class Leading:
         times = self._state.clock.run_to(moment)
         self._state.machine.lead(times, self._ballot.term)
         self._journal.append(LeadEntry(self._ballot.term, times))
-        self._is_round_due = True
+        self._rounds.is_due = True
 
     def propose(self, caller: object, request: object) -> list[Effect]:
         """Judge a request, and append what it comes to."""
@@ -157,7 +103,7 @@ class Leading:
         if not self.has_room:
             return [Failed(caller, Setback.NO_ROOM, self._ballot.member)]
         if (done := self.decide(request)) is not None:
-            return [Replied(caller, done.value)]
+            return [Replied(caller, done.value, isinstance(done, Done))]
         judgement = self._state.machine.judge(request, self._state.clock.times)
         if isinstance(judgement, Answer):
             replied = Replied(caller, judgement.value)
@@ -173,7 +119,7 @@ class Leading:
         """
         journal, state, term = self._journal, self._state, self._ballot.term
         end = journal.end_index
-        is_clear = state.commit == end >= self._first_own and self._transfer is None
+        is_clear = self.is_ready and state.commit == end
         is_alone = journal.is_volatile and journal.voters.current == (self._ballot.member,)
         if not is_clear or not is_alone:
             return None
@@ -197,61 +143,7 @@ class Leading:
 
     def probe(self) -> None:
         """Have this step send a round, which all answer."""
-        self._is_round_due = True
-
-    def change(self, voters: Voters) -> ChangeRefusal | None:
-        """Put other voters in force, one of them added or removed; ``None`` if that is done.
-
-        A majority of the new ones has to echo a round that began after this was asked for: ask
-        again while it is ``UNCONFIRMED``.
-        """
-        if not self.is_ready:
-            return ChangeRefusal.NOT_READY
-        if not self._state.is_voters_committed:
-            return ChangeRefusal.UNDER_WAY
-        refusal = self._refusal_of(voters, 0)
-        if refusal is None and self._refusal_of(voters, self._round_for(voters)) is not None:
-            refusal = ChangeRefusal.UNCONFIRMED
-        if refusal is None:
-            self._change = None
-            self._journal.append(VotersEntry(self._ballot.term, voters))
-        return refusal
-
-    def _round_for(self, voters: Voters) -> int:
-        """Give the round that a change waits for; it begins now, if this is the first asking."""
-        asked, tick = self._change, self._followers.tick
-        if asked is None or asked.voters != voters or tick - asked.tick > CHANGE_TICKS:
-            asked = self._change = _Change(voters, self._rounds.round + 1, tick)
-            self._is_round_due = True
-        return asked.round
-
-    def _refusal_of(self, voters: Voters, least_round: int) -> ChangeRefusal | None:
-        """Judge a change, where those are healthy that echoed a round, or a later one."""
-        own, followers = self._ballot.member, self._followers
-
-        def is_healthy(member: MemberId) -> bool:
-            is_current = followers.echoed(member) >= least_round
-            return member == own or (is_current and followers.is_healthy(member, HEALTHY_TICKS))
-
-        return refusal_of(
-            self._journal.voters.current,
-            voters,
-            is_healthy=is_healthy,
-            is_level=lambda member: self.matched(member) >= self._state.commit,
-            is_there=self._is_there,
-        )
-
-    def put_alone(self, voter: MemberId) -> None:
-        """Put one member alone in force, whatever the others are."""
-        self._journal.append(VotersEntry(self._ballot.term, (voter,)))
-
-    def transfer(self, to: MemberId) -> bool:
-        """Hand over to a voter; ``False`` if it is none, or not in touch."""
-        is_other = to != self._ballot.member and to in self._journal.voters.current
-        if not is_other or not self._followers.is_healthy(to, HEALTHY_TICKS):
-            return False
-        self._transfer = _Transfer(to, self._timing.timeout_ticks_min)
-        return True
+        self._rounds.is_due = True
 
     def forget(self, member: MemberId) -> None:
         """Learn that a member closed: one without a vote is waited for no more."""
@@ -301,7 +193,7 @@ class Leading:
         An entry of an earlier term may be on a majority and be overwritten all the same: it counts
         as committed when one of this leader's own is, after it.
         """
-        index = agreed(self._journal.voters.current, self.matched)
+        index = agreed(self._journal.voters.current, self.electorate.matched)
         first = self._state.commit + 1
         if index < first or self._journal.term_at(index) != self._ballot.term:
             return []
@@ -309,7 +201,7 @@ class Leading:
         effects: list[Effect] = [Committed(first, index)]
         for done in range(first, index + 1) if self._waiting else ():
             callers = self._waiting.pop(done, ())
-            effects += [Replied(caller, answers.get(done)) for caller in callers]
+            effects += [Replied(caller, answers.get(done), is_in_entry=True) for caller in callers]
         return effects
 
     def tick(self, moment: Moment) -> list[Effect]:
@@ -327,9 +219,9 @@ class Leading:
             if self._clock_ticks >= JOURNALLED_CLOCK_TICKS and self._state.machine.has_deadlines():
                 self._clock_ticks = 0
                 self._journal.append(TimeEntry(self._ballot.term, times))
-            self._replace_voters()
-        self._is_round_due = True
-        return self._hand_over()
+            self.electorate.replace()
+        self._rounds.is_due = True
+        return self.electorate.hand_over()
 
     def do_due(self, times: Times) -> None:
         """Have done what the machine's time has come for."""
@@ -340,13 +232,13 @@ class Leading:
     def settle(self) -> list[Effect]:
         """End a step: what is new leaves at once, and once."""
         effects = self.feeding.take() + self._serve_reads()
-        is_round = self._is_round_due or self._rounds.begins()
+        is_round = self._rounds.begins()
         self._rounds.round += is_round
         commit, feeding = self._state.commit, self.feeding
         if is_round or (commit > feeding.told_commit and self.is_followed):
             effects.append(Broadcast(self._keepalive()))
             feeding.told_commit = commit
-        self._is_round_due = False
+        self._rounds.is_due = False
         return effects
 
     def stop(self) -> list[Effect]:
@@ -357,12 +249,6 @@ class Leading:
         self._waiting.clear()
         effects: list[Effect] = [Failed(caller, Setback.UNKNOWN, None) for caller in failed]
         return effects + self._rounds.stop()
-
-    def pass_on(self) -> list[Effect]:
-        """Step down: of the voters in touch the one with the longest journal is to take over."""
-        others = [v for v in self._journal.voters.current if v != self._ballot.member]
-        heir = max(others, key=lambda v: (self._is_there(v), self.matched(v)), default=None)
-        return [Send(heir, TimeoutNow(self._ballot.term))] if heir is not None else []
 
     @property
     def is_disk_stuck(self) -> bool:
@@ -384,34 +270,6 @@ class Leading:
         end, times = self.feeding.end, self._state.clock.times
         return Keepalive(self._ballot.term, self._rounds.round, self._state.commit, end, times)
 
-    def _is_there(self, member: MemberId) -> bool:
-        """Tell whether a member may be there: it echoes, or had no time to since the term began."""
-        ticks = self._timing.timeout_ticks_max
-        is_young = self._followers.tick <= ticks
-        is_own = member == self._ballot.member
-        return is_young or is_own or self._followers.is_in_touch(member, ticks)
-
     def _serve_reads(self) -> list[Effect]:
         voters, commit = self._journal.voters.current, self._state.commit
         return self._rounds.serve(voters, self._followers.echoed, commit)
-
-    def _replace_voters(self) -> None:
-        """Replace a voter's earlier life, or add a voter that is wanted, one at a time."""
-        if self._state.is_voters_committed:
-            current = self._journal.voters.current
-            settled = self._followers.settled(self._state.commit)
-            gone = [voter for voter in current if not self._is_there(voter)]
-            voters = next_voters(current, settled, gone, self._wanted)
-            if voters is not None:
-                self.change(voters)
-
-    def _hand_over(self) -> list[Effect]:
-        """Have the heir of a transfer ask for votes once it is level; give up after a timeout."""
-        if self._transfer is None:
-            return []
-        self._transfer.ticks_left -= 1
-        if self._transfer.ticks_left < 0:
-            self._transfer = None
-        elif self.matched(self._transfer.to) == self._journal.end.index:
-            return [Send(self._transfer.to, TimeoutNow(self._ballot.term))]
-        return []

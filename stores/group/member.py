@@ -7,26 +7,16 @@ effects for the driver. There is no clock, disk or chance in here.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from stores.group.applied_state import AppliedState
-from stores.group.ballot import Ballot, Slots
-from stores.group.clock import NO_TIMES, Moment, Times
+from stores.group.clock import Moment
 from stores.group.effects import (
     Effect,
     Failed,
-    LeaderChanged,
-    Promises,
     Setback,
 )
-from stores.group.election import Election
-from stores.group.entries import Entry
-from stores.group.following import Following
-from stores.group.journal import Journal
-from stores.group.leading import Leading
 from stores.group.limits import JOURNAL_MAX
-from stores.group.machine import Answer, Done, Machine
-from stores.group.membership import NO_VOTERS_WANTED, MemberStatus, Wanted
+from stores.group.machine import Answer, Done
+from stores.group.member_parts import MemberParts
 from stores.group.messages import (
     Admitted,
     Echo,
@@ -48,105 +38,13 @@ from stores.group.messages import (
     Vote,
     VoteGranted,
 )
-from stores.group.positions import MemberId, Position, Voters
+from stores.group.positions import MemberId, Voters
 from stores.group.quorum import ChangeRefusal
-from stores.group.roles import DEFAULT_TIMING, Draw, Role, Timing, Trigger
+from stores.group.roles import Trigger
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """What the disk has at the start of a member; of a new one, what it is given."""
-
-    promises: Promises
-    slots: Slots
-    floor: Position
-    voters: Voters
-    """Those in force at the floor."""
-    entries: Iterable[Entry]
-    """The journal above the floor."""
-    applied: int
-    """The machine has applied all up to it; between the floor and the journal's end."""
-    times: Times = NO_TIMES
-    is_volatile: bool = False
-    """There is no disk: no ``Persist`` is asked for, and what is appended is durable."""
-
-
-class Member:
+class Member(MemberParts):
     """A replica's part in its group, as learner, follower, candidate or leader."""
-
-    def __init__(
-        self,
-        stored: Stored,
-        machine: Machine,
-        draw: Draw,
-        timing: Timing = DEFAULT_TIMING,
-        wanted: Wanted = NO_VOTERS_WANTED,
-        ack_entries: int = 1,
-    ) -> None:
-        """Open what the disk has.
-
-        ``draw`` gives random numbers, for timeouts and for terms taken by force. ``wanted`` are the
-        voters that it adds as a leader by itself, and asks to be one of. One that waits for
-        ``ack_entries`` before it acknowledges them, or for the next round, is not to be a voter.
-        """
-        journal = Journal(
-            stored.floor, stored.voters, stored.entries, is_volatile=stored.is_volatile
-        )
-        self.ballot = Ballot(stored.promises, stored.slots, journal.end)
-        self.state = AppliedState(journal, machine, stored.applied, stored.times)
-        self.election = Election(self.ballot, self.state, timing, draw)
-        self._timing = timing
-        self._wanted = wanted
-        wants_vote = wanted.wants(self.id.name)
-        self._following = Following(self.ballot, self.state, ack_entries, wants_vote=wants_vote)
-        self.leading: Leading | None = None
-        """What it does as the leader; ``None`` while it does not lead."""
-        self._moment = Moment(0, 0)
-        self._seen: tuple[int, MemberId | None] = (self.ballot.term, None)
-        self._changed_at = journal.voters.changed_at
-
-    def __repr__(self) -> str:
-        """Show in one line what matters when something hangs."""
-        return (
-            f"<Member {self.id} {self.role.name} term={self.ballot.term} leader={self.leader}"
-            f" commit={self.state.commit} {self.state.journal!r}>"
-        )
-
-    # -- what is so ------------------------------------------------------------------------------
-
-    @property
-    def id(self) -> MemberId:
-        """The member."""
-        return self.ballot.member
-
-    @property
-    def role(self) -> Role:
-        """What it is in its term."""
-        return self.election.role
-
-    @property
-    def leader(self) -> MemberId | None:
-        """The leader of its term, if it knows one."""
-        return self.election.leader
-
-    @property
-    def has_room(self) -> bool:
-        """True if a request would be taken on: a leader that may serve, and has room for more."""
-        return self.leading is not None and self.leading.has_room
-
-    def members(self) -> list[MemberStatus]:
-        """Give what a leader knows of all members; nothing while another one leads."""
-        return self.leading.members() if self.leading is not None else []
-
-    @property
-    def missing_count(self) -> int:
-        """How many entries a leader is known to have that are not in the journal here."""
-        return max(0, self._following.heard_end - self.journal.end.index)
-
-    @property
-    def journal(self) -> Journal:
-        """Its journal."""
-        return self.state.journal
 
     # -- what comes in ---------------------------------------------------------------------------
 
@@ -167,8 +65,8 @@ class Member:
         else:
             effects += self.leading.tick(moment)
             if self.leading.is_disk_stuck:
-                effects += self.leading.pass_on() + self._trigger(Trigger.MAJORITY_LOST)
-            elif not self.leading.has_majority:
+                effects += self.leading.electorate.pass_on() + self._trigger(Trigger.MAJORITY_LOST)
+            elif not self.leading.electorate.has_majority:
                 effects += self._trigger(Trigger.MAJORITY_LOST)
         return self._settle(effects + self.election.tick())
 
@@ -287,14 +185,14 @@ class Member:
 
     def change(self, voters: Voters) -> tuple[ChangeRefusal | None, list[Effect]]:
         """Add or remove one voter; says why not."""
-        if self.leading is None:
+        if self.leading is None or not self.leading.is_ready:
             return ChangeRefusal.NOT_READY, []
-        refusal = self.leading.change(voters)
+        refusal = self.leading.electorate.change(voters)
         return refusal, self._settle([])
 
     def transfer(self, to: MemberId) -> tuple[bool, list[Effect]]:
         """Hand the lead over to a voter; ``False`` if that cannot begin now."""
-        has_begun = self.leading is not None and self.leading.transfer(to)
+        has_begun = self.leading is not None and self.leading.electorate.transfer(to)
         return has_begun, self._settle([])
 
     def force(self) -> list[Effect]:
@@ -383,48 +281,5 @@ class Member:
         """Take the lead by force, and put one member alone in force as voter."""
         effects = self._trigger(Trigger.FORCED)
         assert self.leading is not None
-        self.leading.put_alone(voter)
+        self.leading.electorate.put_alone(voter)
         return effects
-
-    def _trigger(self, trigger: Trigger) -> list[Effect]:
-        return self.election.take(self.id, trigger) + self._reconcile()
-
-    def _reconcile(self) -> list[Effect]:
-        """Have the parts follow the election: who leads has changed, or who votes."""
-        effects: list[Effect] = []
-        if self.journal.voters.changed_at != self._changed_at:
-            self._changed_at = self.journal.voters.changed_at
-            effects += self.election.take(self.id, Trigger.VOTERS_CHANGED)
-        seen = (self.ballot.term, self.leader)
-        if seen == self._seen:
-            return effects
-        if self.leading is not None:
-            effects += self.leading.stop()
-            self.leading = None
-        effects += self._following.stop()
-        self._seen = seen
-        effects.append(LeaderChanged(*seen))
-        if self.role is Role.LEADER:
-            self.leading = Leading(self.ballot, self.state, self._timing, self._wanted)
-            self.leading.start(self._moment)
-        return effects
-
-    def _count_durable(self) -> list[Effect]:
-        """Count what is durable now: at the leader, or with a word to it."""
-        if self.leading is not None:
-            return self.leading.advance()
-        return self._following.persisted()
-
-    def _settle(self, effects: list[Effect]) -> list[Effect]:
-        """End a step: write what is new, say what is new, and hold words back for the ballot."""
-        effects = effects + self._reconcile()
-        while self.journal.keep():
-            effects += self._count_durable() + self._reconcile()
-        if self.leading is not None and self.leading.is_removed:
-            effects += self.leading.pass_on() + self._trigger(Trigger.MAJORITY_LOST)
-        if self.leading is not None:
-            effects += self.leading.settle()
-        write = self.journal.next_write()
-        if write is not None:
-            effects.append(write)
-        return self.ballot.settle(effects)

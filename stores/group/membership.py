@@ -45,9 +45,10 @@ class Declared:
     is_founder: bool = False
     """True if it founds the group alone, where there is none."""
 
-    def wants(self, name: str) -> bool:
-        """Tell whether a replica of this name is to be a voter."""
-        return name in self.names or bool(self.count)
+    @property
+    def wanted(self) -> Wanted:
+        """Which voters its group is to have."""
+        return Wanted(frozenset(self.names), self.count)
 
 
 NO_VOTERS_WANTED: Final = Wanted()

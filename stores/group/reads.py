@@ -37,6 +37,8 @@ class ReadRounds:
         self._member = member
         self.round = 0
         """The latest round that was sent."""
+        self.is_due = False
+        """A round is to begin at the end of this step."""
         self._heard = 0
         self._asked: deque[_Answer] = deque()
         self._confirmed: deque[_Answer] = deque()
@@ -49,12 +51,12 @@ class ReadRounds:
         return []
 
     def begins(self) -> bool:
-        """Tell whether to begin a round: something waits for it, and none is under way.
+        """Tell whether to begin a round: it is due, or something waits and none is under way.
 
         One that gets lost is under way until the next tick begins another.
         """
         is_wanted = bool(self._asked) and self._asked[-1].round > self.round
-        return is_wanted and self._heard >= self.round
+        return self.is_due or (is_wanted and self._heard >= self.round)
 
     def serve(self, voters: Voters, echoed: Callable[[MemberId], int], commit: int) -> list[Effect]:
         """Give those answers whose round a majority echoed: no later leader had committed."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stores.actions import WriterId
 from stores.group.positions import Position
 from stores.log.kept_runs import AnyRun, KeptRuns
 from stores.log.messages import Cursors, Positions
 from stores.log.partitions import Partitions, Retention
+from stores.outcomes import Outcome
 from stores.table.lineage import Lineage, Standing
 from stores.table.writers import Writers
 
@@ -33,6 +36,10 @@ class AppliedReads:
     def has_done(self, writer: WriterId, request: int) -> bool:
         """Tell whether readers see what came of a writer's requests up to this one."""
         return self._writers.has_done(writer, request)
+
+    def outcomes_of(self, writer: WriterId, number: int, first: int) -> Sequence[Outcome]:
+        """Give what became of a registered writer's requests from ``first`` on that are applied."""
+        return self._writers.outcomes_of(writer, number, first)
 
     @property
     def is_blank(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from stores.group.member import Stored
+from stores.group.member_parts import Stored
 from stores.group.roles import Draw
 from stores.group.words import Aim
 from wire.identifiers import EndpointId

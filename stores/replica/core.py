@@ -113,6 +113,8 @@ class GroupCore(Life):
 
     def flush(self, now_ns: int) -> list[ReplicaEffect]:
         """Propose what was asked."""
+        if not self.outbox.has_unsent:
+            return []  # All else was told at the end of the step that caused it.
         self._pump()
         return self._take()
 
@@ -202,6 +204,11 @@ class GroupCore(Life):
         """Stop waiting."""
         self._waits.cancel(token)
 
+    @property
+    def shows_all_told(self) -> bool:
+        """True if readers here see what came of all requests whose outcome was told here."""
+        return self._desk.shows_all
+
     def explain_idle(self) -> str:
         """Say what is missing."""
         return self._waits.explain()
@@ -268,7 +275,7 @@ class GroupCore(Life):
         match content:
             case Ask(ticket, request):
                 self._check_asker(request, sender)
-                self._carry_out(member.propose((sender, ticket), request))
+                self._carry_out(member.propose((other, ticket), request))
             case Answered(ticket, answer):
                 self._on_answer(ticket, answer)
                 self._pump()
@@ -335,6 +342,7 @@ class GroupCore(Life):
         if not self._is_closed:
             self._notice()
             self._show()
+            self._desk.look_up()
             self._desk.reveal()
             self._waits.tell_over()
         return self.take()
@@ -367,6 +375,11 @@ class GroupCore(Life):
         self._pump()
         self._waits.rewind()
 
+    def _is_told(self, asker: MemberId, answer: object) -> bool:
+        """Tell whether the entry is all the answer that a member needs: what came of a write."""
+        leading = None if self.member is None else self.member.leading
+        return type(answer) is tuple and leading is not None and leading.feeding.feeds(asker)
+
     def _hear(self, effect: grouped.Effect) -> None:
         """Take in what the member says to those who asked, and to persons."""
         match effect:
@@ -374,10 +387,11 @@ class GroupCore(Life):
                 pass
             case grouped.Replied(caller=(None, int() as ticket), answer=answer):
                 self._on_answer(ticket, answer)
-            case grouped.Replied(caller=(EndpointId() as where, int() as ticket), answer=answer):
-                self.send_to(where, Answered(ticket, answer))
-            case grouped.Failed(caller=(EndpointId() as where, int() as ticket), setback=setback):
-                self.send_to(where, Declined(ticket, setback))
+            case grouped.Replied(caller=(MemberId() as asker, int() as ticket), answer=answer):
+                if not (effect.is_in_entry and self._is_told(asker, answer)):
+                    self.send(asker, Answered(ticket, answer))
+            case grouped.Failed(caller=(MemberId() as asker, int() as ticket), setback=setback):
+                self.send(asker, Declined(ticket, setback))
             case grouped.Failed(caller=(None, int() as ticket)) if ticket > 0:
                 self.outbox.declined(ticket)
             case grouped.Readable(caller=(_, int() as number)):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
+from stores.actions import WriterId
 from stores.effects import QuotaCrossed
 from stores.group.codec import GroupCodec
 from stores.group.effects import Effect, HistoryConflict, WholenessChanged
@@ -13,6 +15,7 @@ from stores.group.machine import Machine
 from stores.group.member import Member
 from stores.group.positions import START, MemberId, Position
 from stores.group.words import Aim
+from stores.outcomes import Outcome
 from stores.quota import Meter, QuotaLevel
 from stores.replica.asked.outbox import Outbox
 from stores.replica.beginning import Beginning
@@ -38,6 +41,9 @@ class ReplicaMachine(Machine, Protocol):
     @property
     def is_blank(self) -> bool:
         """True while nothing was applied that is worth keeping."""
+
+    def outcomes_of(self, writer: WriterId, number: int, first: int) -> Sequence[Outcome]:
+        """Give what became of a registered writer's requests from ``first`` on that are applied."""
 
     def look_at_quota(self) -> QuotaLevel | None:
         """Give how close it is to its quota, if that has changed; for a leader's events."""
@@ -128,6 +134,10 @@ class Facts(Standing):
         """What is used of the quota."""
         return self._machine.meter
 
+    def outcomes_of(self, writer: WriterId, number: int, first: int) -> Sequence[Outcome]:
+        """Give what this replica itself knows of a writer's requests from ``first`` on."""
+        return self._machine.outcomes_of(writer, number, first)
+
     def has_room(self) -> bool:
         """Tell whether more may be asked."""
         return self.outbox.has_room
@@ -158,6 +168,11 @@ class Facts(Standing):
         if self._manner.is_single:
             return self.outbox.words.leader if self.is_leader else self.outbox.words.copy
         return "leader" if self.is_leader else "replica"
+
+    @property
+    def hears_majority(self) -> bool:
+        """True if so many voters are heard here that they can elect a leader."""
+        return self.roster.hears_majority(self.voters)
 
     @property
     def missing_count(self) -> int:

@@ -14,7 +14,8 @@ from stores.group.ballot import NEW_SLOTS
 from stores.group.clock import Moment
 from stores.group.codec import GroupCodec
 from stores.group.effects import Snapshot
-from stores.group.member import Member, Stored
+from stores.group.member import Member
+from stores.group.member_parts import Stored
 from stores.group.positions import START, MemberId
 from stores.group.words import Aim, Cede, Differs, Farewell
 from stores.replica.adopting import Adoption
@@ -243,7 +244,7 @@ class Life(Facts, ABC):
         if self._is_closed:
             return
         if self.member is not None and self.member.leading is not None:
-            for effect in self.member.leading.pass_on():
+            for effect in self.member.leading.electorate.pass_on():
                 if isinstance(effect, grouped.Send):
                     self.send(effect.to, effect.message)
         if self.group is not None:

@@ -119,16 +119,21 @@ def _question(value: object) -> Question:
         case [number, revision_min, key, has_value]:
             numbers = count(number), count(revision_min)
             return LookUpCommand(*numbers, fields.key(key), flag(has_value))
-        case [number, revision_min, start, stop, limit, has_values]:
+        case [number, revision_min, start, stop, limit, has_values, *more] if len(more) <= 1:
             numbers = count(number), count(revision_min)
             span = fields.byte_string(start), fields.optional_bytes(stop)
-            return ScanCommand(*numbers, *span, count(limit), flag(has_values))
+            revision = count(more[0]) if more else None
+            return ScanCommand(*numbers, *span, count(limit), flag(has_values), revision)
         case _:
             raise DecodeError("a proxy asks for a key, or for a stretch of keys")
 
 
 def _found(stamp: Stamp, number: int, rows: tuple[Row, ...], continuation: bytes | None) -> Found:
     return Found(stamp, ReadAnswerCommand(number, rows, continuation))
+
+
+def _gone(number: int, text: str) -> ReadRefusedCommand:
+    return ReadRefusedCommand(number, is_stale=False, text=text, is_gone=True)
 
 
 def _actions(value: object) -> tuple[Action, ...]:
@@ -236,6 +241,7 @@ ANSWERS: Final[dict[int, shapes.Shape[Answered]]] = {
     54: (ReadRefusedCommand, (fields.count, fields.flag, fields.text)),
     55: (SessionGranted, (fields.optional_count,)),
     56: (SessionHeard, (fields.flag,)),
+    57: (_gone, (fields.count, fields.text)),
 }
 
 
@@ -278,9 +284,11 @@ _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
         *(53, list(value.stamp), value.answer.number, value.answer.rows),
         value.answer.continuation,
     ],
-    ReadRefusedCommand: lambda value: [
-        *(54, value.number, value.is_stale, value.text[:ERROR_TEXT_SIZE_MAX])
-    ],
+    ReadRefusedCommand: lambda value: (
+        [57, value.number, value.text[:ERROR_TEXT_SIZE_MAX]]
+        if value.is_gone
+        else [54, value.number, value.is_stale, value.text[:ERROR_TEXT_SIZE_MAX]]
+    ),
     SessionGranted: lambda value: [55, value.session],
     SessionHeard: lambda value: [56, value.is_alive],
 }
@@ -296,7 +304,8 @@ def _packed_question(question: Question) -> list[object]:
     head: list[object] = [question.number, question.revision_min]
     if isinstance(question, LookUpCommand):
         return [*head, question.key, question.has_value]
-    return [*head, question.start, question.stop, question.limit, question.has_values]
+    page = [*head, question.start, question.stop, question.limit, question.has_values]
+    return page if question.revision is None else [*page, question.revision]
 
 
 def encode_body(body: Body) -> bytes:
@@ -305,6 +314,9 @@ def encode_body(body: Body) -> bytes:
         return _encode(body)
     if body.encoded is None:
         body.encoded = cbor2.dumps([1, body.resolved, [*map(encode_action, body.actions)]])
+        for action in body.actions:
+            if isinstance(action, PutCommand):
+                action.encoded = None  # They are in here now.
     return body.encoded
 
 
@@ -338,6 +350,9 @@ def decode_body(data: bytes) -> Body:
     body = shapes.read(_BODIES, data, "an entry of a store")
     if isinstance(body, Performed):
         body.encoded = data
+        for action in body.actions:
+            if isinstance(action, PutCommand):
+                action.encoded = None
     return body
 
 

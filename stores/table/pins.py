@@ -26,7 +26,7 @@ PINS_MAX: Final = 16
 of them."""
 
 PINS_SIZE_MAX: Final = 64 * MIB
-"""Bytes that all pins remember; beyond, the oldest one is let go."""
+"""Bytes that all pins remember; beyond, the one that was idle longest is let go."""
 
 REMEMBERED_SIZE: Final = 200
 """Bytes that a remembered entry takes besides key and value, roughly."""
@@ -78,16 +78,24 @@ class Pins:
         revision = self._overlay.revision
         if revision not in self._pins:
             if len(self._pins) >= PINS_MAX:
-                self._drop(next(iter(self._pins)))
+                self._drop_idlest()
             self._pins[revision] = _Pin(revision, self._overlay.committed)
         self._pins[revision].idle_ticks = 0
         return revision
 
     def scan(self, span: Span, limit: int, revision: int) -> Page:
-        """Give the first entries of a span as of a pinned revision; raises ``RevisionGone``."""
+        """Give the first entries of a span as of a pinned revision; raises ``RevisionGone``.
+
+        The revision of now needs no pin yet.
+        """
+        if revision not in self._pins and revision == self._overlay.revision:
+            self.pin()
         pin = self._pins.get(revision)
         if pin is None:
-            raise RevisionGone(f"revision {revision} is kept no more: read from the start again")
+            raise RevisionGone(
+                f"revision {revision} is not kept here: read from the start again, without a pause"
+                f" of {PIN_TICKS // 10} s between pages"
+            )
         pin.idle_ticks = 0
         hidden = dict.fromkeys(self._hidden(pin, span, limit))
         if pin.table is self._overlay.committed:
@@ -134,7 +142,7 @@ class Pins:
 
     def _make_room(self) -> None:
         while self._size > PINS_SIZE_MAX:
-            self._drop(next(iter(self._pins)))
+            self._drop_idlest()
 
     def _hidden(self, pin: _Pin, span: Span, limit: int) -> Iterator[bytes]:
         """Give the first keys of a span that the table has no more, enough for a page."""
@@ -153,6 +161,10 @@ class Pins:
         at = bisect_left(pin.removed, removed)
         if at == len(pin.removed) or pin.removed[at] != removed:
             insort(pin.removed, removed)
+
+    def _drop_idlest(self) -> None:
+        """Let go of the one that was idle longest, and of those of one tick of the oldest."""
+        self._drop(max(self._pins, key=lambda revision: self._pins[revision].idle_ticks))
 
     def _drop(self, revision: int) -> None:
         self._size -= self._pins.pop(revision).size

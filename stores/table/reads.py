@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from stores.actions import WriterId
 from stores.group.positions import Position
 from stores.history import History
+from stores.outcomes import Outcome
 from stores.persistence import Census, Rows
-from stores.scanning import Page, Span, scan
+from stores.scanning import LATEST, Page, Span, scan
 from stores.table.lineage import Lineage, Standing
 from stores.table.overlay import Overlay
 from stores.table.pins import Pins
 from stores.table.table import Columns, Entry
+from stores.table.writers import Writers
 from stores.watches import Bookmark, Selection, Watcher
 
 
@@ -23,6 +26,7 @@ class AppliedReads:
     _overlay: Overlay
     _lineage: Lineage
     _pins: Pins
+    _writers: Writers
 
     @property
     def position(self) -> Position:
@@ -42,6 +46,10 @@ class AppliedReads:
     def size(self) -> int:
         """Bytes of the keys and values, with what is staged."""
         return self._overlay.committed.columns.size
+
+    def outcomes_of(self, writer: WriterId, number: int, first: int) -> Sequence[Outcome]:
+        """Give what became of a registered writer's requests from ``first`` on that are applied."""
+        return self._writers.outcomes_of(writer, number, first)
 
     @property
     def used(self) -> tuple[int, int]:
@@ -89,23 +97,24 @@ class AppliedReads:
         """Count what is in the table, where nothing is staged."""
         return Census.of(self._overlay.committed.columns)
 
-    def scan(self, span: Span, limit: int) -> Page:
-        """Give the first entries of a span in the order of keys; raises ``InvalidData``."""
+    def scan(self, span: Span, limit: int, revision: int | None = None) -> Page:
+        """Give the first entries of a span in the order of keys, as of now or of a revision.
+
+        ``LATEST`` is the one of now, which is kept if there are more pages. Raises ``InvalidData``,
+        and ``RevisionGone`` for a revision that is not kept.
+        """
+        if revision:
+            return self._pins.scan(span, limit, revision)
         overlay = self._overlay
         index, hidden = overlay.committed.index(), overlay.hidden_keys()
-        return scan(index, overlay, overlay.revision, span, limit, hidden)
+        page = scan(index, overlay, overlay.revision, span, limit, hidden)
+        if revision == LATEST and page.continuation is not None:
+            self._pins.pin()
+        return page
 
     def prepare_scan(self, count: int) -> int:
         """Put so many keys in order, at most, before a scan; says how many it were."""
         return self._overlay.committed.catch_up(count)
-
-    def pin(self) -> int:
-        """Keep the revision of now for a reader that goes through it page by page."""
-        return self._pins.pin()
-
-    def scan_pinned(self, span: Span, limit: int, revision: int) -> Page:
-        """Give a page as of a pinned revision; raises ``RevisionGone`` or ``InvalidData``."""
-        return self._pins.scan(span, limit, revision)
 
     def watch(self, selection: Selection, after: Bookmark | None = None) -> Watcher | None:
         """Watch what is committed: from what there is, or from after a bookmark.

@@ -78,6 +78,18 @@ class Writers:
         record = self._records.get(writer)
         return record is not None and record.last_request >= request
 
+    def outcomes_of(self, writer: WriterId, number: int, first: int) -> Sequence[Outcome]:
+        """Give what became of a registered writer's requests from ``first`` on that are applied."""
+        record = self._records.get(writer)
+        if record is None or record.number != number or record.last_request < first:
+            return ()
+        found = list[Outcome]()
+        for outcome in reversed(record.outcomes):  # It knows of most of them already.
+            if outcome.last_request < first:
+                break
+            found.append(outcome)
+        return outcomes_between(found[::-1], first, record.last_request)
+
     def rows(self) -> Iterator[LedgerRow]:
         """Give all records, the writer that was idle longest first."""
         for writer, record in self._records.items():

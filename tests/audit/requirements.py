@@ -12,7 +12,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
-_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)>=([0-9][0-9A-Za-z.]*)(;.*)?\Z")
+_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)>=([0-9][0-9A-Za-z.]*)(,<[0-9][0-9A-Za-z.]*)?(;.*)?\Z")
 
 
 class Unbounded(Exception):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from stores.effects import Multicast, Unicast
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
-from stores.group.member import Stored
+from stores.group.member_parts import Stored
 from stores.group.positions import START, MemberId
 from stores.replica.beginning import Beginning, Manner, World
 from stores.replica.core import GroupCore

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
 
 import pytest
 import trio
@@ -12,10 +13,11 @@ from benchmarks.lockout import CLIENT_ID, HOST, KINDS, open_port
 from endpoint import Endpoint
 from net import acceptor as acceptor_module
 from net.network import Network
+from net.transport import Transport
 from peermesh.brokers.edge import line as line_module
 from peermesh.brokers.edge.desk import HERE
 from peermesh.brokers.edge.line import Line
-from peermesh.brokers.edge.messages import Beat, Hello, Welcome
+from peermesh.brokers.edge.messages import Hello, Welcome
 from peermesh.brokers.qos2 import Ports, open_broker
 from peermesh.testing.time_limits import limit
 
@@ -39,16 +41,33 @@ async def member_of_mesh(port: int) -> AsyncIterator[Ask]:
         yield ask
 
 
+class Heard:
+    """A transport that notes what comes."""
+
+    def __init__(self, transport: Transport, heard: list[object]) -> None:
+        self._transport = transport
+        self._heard = heard
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    async def receive(self) -> bytes:
+        chunk = await self._transport.receive()
+        self._heard.append(chunk)
+        return chunk
+
+
 def edge_member(topic: str) -> Callable[[int], object]:
     @asynccontextmanager
     async def member(port: int) -> AsyncIterator[Ask]:
-        line = Line(await Network(None, allow_plain=False).connect(HOST, port))
-        heard: list[type] = []
+        transport = await Network(None, allow_plain=False).connect(HOST, port)
+        heard: list[object] = []
+        line = Line(Heard(transport, heard))
         line.tell(Hello(CLIENT_ID, topic))
 
         async def ask() -> bool:
             heard.clear()
-            while Beat not in heard and line.error is None:
+            while not heard and line.error is None:  # Until the next beat.
                 await trio.lowlevel.checkpoint()
             return line.error is None
 

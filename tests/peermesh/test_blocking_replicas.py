@@ -28,6 +28,12 @@ def test_three_replicas_for_threads() -> None:
             assert sorted(store.read().keys()) == [0, 1, 2]
             assert store.await_idle(timeout=limit())
             assert store.get(2) == 2
+            pages = store.pages(limit=2)
+            first = next(pages)
+            store.put(2, 2).result(timeout=limit())
+            (rest,) = pages
+            assert [entry.key for entry in (*first, *rest)] == [0, 1, 2]
+            assert rest.revision == first.revision
         (led,) = [store for store in stores if store.is_leader()]
         assert led.leader() == leader
         assert sorted(each.name for each in led.members() if each.is_voter) == ["a", "b", "c"]

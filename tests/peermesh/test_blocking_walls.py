@@ -18,7 +18,14 @@ from endpoint.mesh.status import StatusCode
 from handshake.credentials import Credentials
 from peermesh import ClusterSecret, blocking
 from peermesh.testing.time_limits import limit
-from wire.errors import EndpointClosed, EndpointFailed, MeshError, NotAllowed, StoreClosed
+from wire.errors import (
+    EndpointClosed,
+    EndpointFailed,
+    InvalidData,
+    MeshError,
+    NotAllowed,
+    StoreClosed,
+)
 from wire.identifiers import EndpointId
 
 
@@ -475,7 +482,7 @@ def filled(name: str, method: Callable[..., Any]) -> Callable[[], object]:
             return method(blocking.Batch().put("k", 1))
         found = method(*rest, **values)
         # What is gone through raises, or ends, when it is begun.
-        return next(found, None) if name in {"__iter__", "entries"} else found
+        return next(found, None) if name in {"__iter__", "entries", "pages"} else found
 
     return call
 
@@ -521,3 +528,21 @@ def test_after_a_failure_every_call_says_so() -> None:
     for handle in handles:
         if handle is not endpoint and hasattr(handle, "close"):
             handle.close()
+
+
+def test_what_is_iterated_is_iterated_where_it_was_given() -> None:
+    """A generator may use what its own thread has, or take long: the endpoint goes on."""
+    threads = []
+
+    def given(*items: Any) -> Iterator[Any]:
+        threads.append(threading.current_thread())
+        yield from items
+
+    with blocking.Endpoint() as endpoint:
+        with endpoint.attach_master("s") as store, store.watch(keys=given("a", "b")) as watch:
+            assert watch.get(timeout=limit()) is not None
+            with pytest.raises(InvalidData, match=r"keys=\[key\]"):
+                store.watch(keys="a")
+        with endpoint.attach_log("l", partitions=2) as log:
+            log.consume(partitions=given(0, 1)).close()
+    assert threads == [threading.current_thread()] * 2

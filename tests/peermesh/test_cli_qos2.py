@@ -135,6 +135,14 @@ def test_topics_are_listed_shown_and_deleted(tmp_path):
         assert shown == "tea: 2 messages, the last one is tea/2\n  1 for billing\n"
         told = json.loads(run("topic", "show", "tea", "--json", "--peer", address).stdout)
         assert (told["messages"], told["last"], told["waiting"]) == (2, 2, {"billing": 1})
+        listed = run("topic", "consumers", "--peer", address).stdout
+        assert listed == "billing: 1 topic\n"
+        told = run("topic", "forget", "billing", "--json", "--peer", address).stdout
+        assert json.loads(told) == {"v": 1, "event": "forgotten", "consumer": "billing"}
+        again = run("topic", "forget", "billing", "--peer", address)
+        assert again.returncode == ExitCode.FAILED
+        assert "there is no consumer billing" in again.stderr
+        assert run("topic", "consumers", "--peer", address).stdout == ""
         assert run("topic", "delete", "tea", "--peer", address).stdout == "deleted tea\n"
         again = run("topic", "delete", "tea", "--peer", address)
         assert again.returncode == ExitCode.FAILED

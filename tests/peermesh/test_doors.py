@@ -22,7 +22,7 @@ from peermesh.errors import (
     StoreClosed,
     SubscriberOverflow,
 )
-from peermesh.names import COLOURED
+from peermesh.names import COLOURED, GATEWAYS
 from peermesh.testing.time_limits import limit
 from tests.doors import DOORS, Block, Door, Raised, Steps, Try
 
@@ -382,7 +382,7 @@ def signature(function: Any, *, is_plain: bool) -> str:
 
 
 @pytest.mark.parametrize("api", [aio, blocking], ids=["asyncio", "blocking"])
-@pytest.mark.parametrize("name", sorted(set(COLOURED) - {"serve_webhdfs"}))
+@pytest.mark.parametrize("name", sorted(set(COLOURED) - set(GATEWAYS)))
 def test_each_door_has_the_signatures_and_the_words_of_trio(name: str, api: Any) -> None:
     ours, theirs = getattr(api, name), getattr(peermesh, name)
     is_plain = api is blocking

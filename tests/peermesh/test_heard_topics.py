@@ -72,7 +72,6 @@ PLACES = {
 
 CLIENTS = {
     "endpoint/endpoint.py Endpoint.subscribe_status",  # events of the endpoint itself
-    "peermesh/brokers/edge/blocking.py Subscriber.subscribe.subscribe",  # asks an edge broker
     "peermesh/brokers/edge/relay.py Relay.attach",  # a client of a channel
     "peermesh/brokers/edge/relay.py Relay.expect",  # a client of a channel
     "peermesh/cli/edge.py _subscribe",  # asks an edge broker

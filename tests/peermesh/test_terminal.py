@@ -63,6 +63,7 @@ READERS = {
     "log members": ("log", "members", ENCODABLE),
     "log add": ("log", "add", ENCODABLE, ENCODABLE),
     "log remove": ("log", "remove", ENCODABLE, ENCODABLE),
+    "log replay": ("log", "replay", "hostile", "--skip-others"),
     "log transfer": ("log", "transfer", ENCODABLE, ENCODABLE),
     "store transfer": ("store", "transfer", ENCODABLE, ENCODABLE),
     "store lock": ("store", "lock", ENCODABLE, ENCODABLE, ENCODABLE),
@@ -81,6 +82,7 @@ ELSEWHERE = {
     "dlq show": "test_dead_letters; bytes as they are, but not to a terminal: test_cli_qos2",
     "topic list": "test_topics",
     "topic show": "test_topics",
+    "topic consumers": "test_topics",
     "spark watch": "test_progress_of_jobs",
     "node": "test_status_events",
     "check": "test_histories",
@@ -96,7 +98,7 @@ OWN_WORDS = {
     *("link tcp", "link zeek", "serve websocket"),
     *("log follow", "log keep", "log replica", "secret new", "secret show", "serve webhdfs"),
     *("store dump", "store load", "store new-key", "store rekey", "ticket new", "ticket show"),
-    "topic delete",
+    *("topic delete", "topic forget"),
 }
 """Those that write their own words, their arguments, and errors: all through ``say``."""
 
@@ -224,13 +226,16 @@ def test_dead_letters(capsys) -> None:
 
 def test_topics(capsys) -> None:
     from peermesh.brokers.qos2 import Topic, TopicContent
-    from peermesh.cli.topics import as_lines, as_text
+    from peermesh.brokers.qos2.names import ConsumerName
+    from peermesh.cli.topics import as_lines, as_name, as_text
 
     topic = Topic(HOSTILE, HOSTILE, (HOSTILE,))
     content = TopicContent(HOSTILE, HOSTILE, 1, 1, {HOSTILE: 1})
+    name = ConsumerName(HOSTILE, HOSTILE, (HOSTILE,))
     for as_json in (False, True):
         Output(as_json=as_json).tell(as_text(topic), **asdict(topic))
         Output(as_json=as_json).tell(as_lines(content), **asdict(content))
+        Output(as_json=as_json).tell(as_name(name), **asdict(name))
     assert not found_in(capsys.readouterr().out)
 
 

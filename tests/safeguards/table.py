@@ -294,7 +294,7 @@ STORES = [
     Safeguard(
         "persist before acknowledge",
         "what was acknowledged is gone after a crash",
-        "stores/group/leading.py",
+        "stores/group/electorate.py",
         "        if member == self._ballot.member:\n            return self._journal.durable\n",
         "        if member == self._ballot.member:\n            return self._journal.end_index\n",
         ("tests/stores/replica/test_master.py",),
@@ -310,7 +310,7 @@ STORES = [
     Safeguard(
         "snapshots hold only what is durable",
         "a new clone shows what a crash takes back",
-        "stores/table/machine.py",
+        "stores/table/state.py",
         "return Frozen(head, overlay.committed.columns, overlay.past, small)",
         "return Frozen(head, overlay.committed.columns, {}, small)",
         ("tests/stores/table/test_machine.py", "tests/stores/table/test_machine_property.py"),

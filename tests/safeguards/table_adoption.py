@@ -53,7 +53,7 @@ ADOPTION = [
     _kept(
         "a member that cedes counts no word but the heir's",
         "it acknowledges entries that die with it",
-        "stores/group/leading.py",
+        "stores/group/electorate.py",
         "(voter,)))\n",
         "(self._ballot.member,)))\n",
         _MEMBER,

@@ -208,7 +208,7 @@ DRIVER = [
         "a group waits for an election timeout, though its leader knows that it cannot lead",
         f"{_FOLDER}/life.py",
         "        if self.member is not None and self.member.leading is not None:\n"
-        "            for effect in self.member.leading.pass_on():\n",
+        "            for effect in self.member.leading.electorate.pass_on():\n",
         "        if self.member is not None and self.member.leading is not None:\n"
         "            for effect in ():\n",
     ),

@@ -105,7 +105,7 @@ FOREIGN = [
         "a thousand clients of the registry fill the memory with requests",
         "peermesh/brokers/edge/desk.py",
         "        self._requests.add(expect(message, Ask))\n"
-        "        self._line.note_waiting(self._requests.size)\n",
+        "        self.line.note_waiting(self._requests.size)\n",
         "        self._requests.add(expect(message, Ask))\n",
         (EDGE + "::test_requests_that_wait_at_the_registry_share_the_budget",),
     ),

@@ -54,8 +54,8 @@ GROUP = [
         "serve_before_own_term",
         "a new leader reads less than what was acknowledged",
         "leading.py",
-        "        return self._state.commit >= self._first_own and self._transfer is None\n",
-        "        return self._transfer is None\n",
+        "        return self._state.commit >= self._first_own and not self.electorate.is_handing_over\n",
+        "        return not self.electorate.is_handing_over\n",
     ),
     _rule(
         "regressed_votes",
@@ -67,9 +67,9 @@ GROUP = [
     _rule(
         "changes_at_once",
         "two majorities without a common voter decide side by side",
-        "leading.py",
-        "        if not self.is_ready:\n            return ChangeRefusal.NOT_READY\n",
-        "",
+        "member.py",
+        "        if self.leading is None or not self.leading.is_ready:\n",
+        "        if self.leading is None:\n",
     ),
     _rule(
         "removed_stays_silent",
@@ -137,8 +137,8 @@ GROUP = [
     _rule(
         "replaces_the_living",
         "an endpoint that takes the name of a voter takes its vote, too",
-        "leading.py",
-        "            gone = [voter for voter in current if not self._is_there(voter)]\n",
+        "electorate.py",
+        "            gone = [voter for voter in current if not self.is_there(voter)]\n",
         "            gone = current\n",
     ),
     _rule(
@@ -197,7 +197,7 @@ GROUP_CORE = [
     Safeguard(
         "group core: a change of the voters waits for a round of its own",
         "a voter is removed while others are lost without a word yet, and the rest elects none",
-        "stores/group/leading.py",
+        "stores/group/electorate.py",
         "self._refusal_of(voters, self._round_for(voters)) is not None:",
         "False:",
         ("tests/stores/group/test_member.py",),

@@ -69,7 +69,7 @@ HOSTILE = [
     Safeguard(
         "a comparison goes in slices",
         "a reader stops the master by having replicas compared",
-        "stores/table/machine.py",
+        "stores/table/state.py",
         "    def compare(self, count: int = SLICE_COUNT) -> tuple[int, Digest] | None:\n",
         "    def compare(self, count: int = 2**60) -> tuple[int, Digest] | None:\n",
         (SLICES + "::test_a_hundred_comparisons_leave_the_loop_to_others", BUDGET),
@@ -332,18 +332,10 @@ HOSTILE = [
     Safeguard(
         "the hello of an edge client is a proof",
         "strangers push out clients of a plain port that are being served",
-        "peermesh/brokers/edge/broker.py",
-        "            arrival.prove()\n",
+        "peermesh/brokers/edge/reception.py",
+        "        self.prove()\n",
         "",
-        (PROOFS + "[edge]",),
-    ),
-    Safeguard(
-        "the hello of a registry's client is a proof",
-        "strangers push out clients of a plain port that are being served",
-        "peermesh/brokers/edge/desk.py",
-        "            self._prove()\n",
-        "",
-        (PROOFS + "[registry]",),
+        (PROOFS + "[edge]", PROOFS + "[registry]"),
     ),
     Safeguard(
         "a request that is allowed is a proof",

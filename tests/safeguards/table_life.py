@@ -317,17 +317,9 @@ LIFE = [
         ("tests/peermesh/gateways/webhdfs/test_gateway.py",),
     ),
     Safeguard(
-        "a mistake at the registry's port ends one connection",
-        "the broker ends, with all its channels",
-        "peermesh/brokers/edge/desk.py",
-        "        except Exception:\n            logger",
-        "        except MeshError:\n            logger",
-        ("tests/peermesh/brokers/edge/test_failing_alone.py",),
-    ),
-    Safeguard(
         "a mistake in a channel ends one connection",
         "the broker ends, with all its channels",
-        "peermesh/brokers/edge/broker.py",
+        "peermesh/brokers/edge/reception.py",
         "        except Exception:\n            logger",
         "        except MeshError:\n            logger",
         ("tests/peermesh/brokers/edge/test_failing_alone.py",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.safeguards.safeguard import Safeguard
 
 _UNIT = "tests/stores/table/test_machine.py"
+_ONCE = "tests/stores/test_exactly_once.py"
 _PROGRAMS = "tests/stores/table/test_machine_property.py"
 _WATCHES = "tests/stores/table/test_table_watches.py"
 _PINS = "tests/stores/table/test_pins.py"
@@ -111,6 +112,7 @@ MACHINE = [
         "writers.py",
         "        last_request = staged[-1][0] if staged else record.last_request\n",
         "        last_request = record.last_request\n",
+        _ONCE,
     ),
     _part(
         "requests are done in order",
@@ -118,6 +120,7 @@ MACHINE = [
         "writers.py",
         "            return None if is_next else Answer(OutOfOrder(last_request + 1))\n",
         "            return None\n",
+        _ONCE,
     ),
     _part(
         "a number is of one registration",
@@ -125,6 +128,7 @@ MACHINE = [
         "writers.py",
         "        if record is None or record.number != number or is_leaving:\n",
         "        if record is None or is_leaving:\n",
+        _ONCE,
     ),
     _part(
         "a staged eviction counts",
@@ -132,6 +136,7 @@ MACHINE = [
         "writers.py",
         "        is_leaving = writer in self._evicting or writer in self._registering\n",
         "        is_leaving = False\n",
+        _ONCE,
     ),
     _part(
         "the writer that was idle longest makes room",
@@ -139,6 +144,7 @@ MACHINE = [
         "writers.py",
         "        record = self._records.pop(writer)\n        self._records[writer] = record\n",
         "        record = self._records[writer]\n",
+        _ONCE,
     ),
     _part(
         "outcomes of all writers are limited",
@@ -150,7 +156,7 @@ MACHINE = [
     _part(
         "a snapshot has what is committed",
         "a member that takes a snapshot has what was never committed",
-        "machine.py",
+        "state.py",
         "        return Frozen(head, overlay.committed.columns, overlay.past, small)\n",
         "        return Frozen(head, overlay.committed.columns, {}, small)\n",
         _PROGRAMS,
@@ -200,6 +206,22 @@ MACHINE = [
         "machine.py",
         "        if self._pins:\n            self._remember(action)\n",
         "",
+        _PINS,
+    ),
+    _part(
+        "a first page keeps its revision for the next ones",
+        "a reader of a store that is written to gets no second page",
+        "reads.py",
+        "        if revision == LATEST and page.continuation is not None:\n",
+        "        if False:\n",
+        _PINS,
+    ),
+    _part(
+        "readers under way keep their revision",
+        "a reader that is under way loses its revision to new readers",
+        "pins.py",
+        "        self._drop(max(self._pins, key=lambda revision: self._pins[revision].idle_ticks))\n",
+        "        self._drop(next(iter(self._pins)))\n",
         _PINS,
     ),
     _part(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.safeguards.safeguard import Safeguard
 
 BROKER = "peermesh/brokers/modules/broker.py"
+SEAT = "peermesh/brokers/modules/seat.py"
 SWITCHBOARD = "peermesh/brokers/modules/switchboard.py"
 WORKER = "peermesh/brokers/modules/worker.py"
 PROCESS_WORKER = "peermesh/brokers/modules/process_worker.py"
@@ -18,16 +19,8 @@ BOARD = f"{TESTS}/test_switchboard.py"
 
 MODULES = [
     Safeguard(
-        "a module that raises SystemExit goes on, in a thread",
-        "its worker ends, and what waits for it goes with it",
-        WORKER,
-        "            except BaseException as error:\n                seat.failed",
-        "            except Exception as error:\n                seat.failed",
-        (f"{FAILING}::test_a_module_that_raises_anything_is_reported_and_goes_on",),
-    ),
-    Safeguard(
-        "a module that raises SystemExit goes on, in a task",
-        "its task ends, and with it those of all async modules",
+        "a module that raises SystemExit goes on, in a thread or a task",
+        "its worker ends, and what waits for it goes with it; a task takes all others with it",
         WORKER,
         "            except BaseException as error:\n                _let_cancel(error)\n                seat",
         "            except Exception as error:\n                _let_cancel(error)\n                seat",
@@ -45,17 +38,49 @@ MODULES = [
         "a worker that ends otherwise is reported",
         "a module disappears with its messages, and nothing says so",
         WORKER,
-        "        except BaseException as error:\n            self._lost(error)\n        finally:",
-        "        except BaseException:\n            pass\n        finally:",
+        "                self._lost(error)\n                _let_cancel(error)\n",
+        "                _let_cancel(error)\n",
         (f"{FAILING}::test_a_worker_that_ends_otherwise_says_how_many_messages_went_with_it",),
     ),
     Safeguard(
         "modules of a layout begin when all links are there",
         "what a sensor publishes first goes nowhere",
         "peermesh/brokers/modules/deployment.py",
-        "inbox_size=plan.inbox_size, start=False)",
-        "inbox_size=plan.inbox_size)",
+        "add_module(module, plan.name, inbox_size=plan.inbox_size, start=False)",
+        "add_module(module, plan.name, inbox_size=plan.inbox_size)",
         (f"{TESTS}/test_layout.py",),
+    ),
+    Safeguard(
+        "what comes while a module is made anew reaches the new one",
+        "each change of a gateway's file loses messages, and nothing says so",
+        SWITCHBOARD,
+        "                link.lead_to(new)\n",
+        "                link.is_there = False\n",
+        (f"{TESTS}/test_layout.py",),
+    ),
+    Safeguard(
+        "what waits for room goes along the links of the module in the place of its source",
+        "a message that was accepted is gone when its module is made anew",
+        BROKER,
+        "            link = link.latest()\n",
+        "",
+        (f"{TESTS}/test_broker.py",),
+    ),
+    Safeguard(
+        "a module in the place of another begins when that one has ended",
+        "two of them use one device at once, and messages overtake each other",
+        SWITCHBOARD,
+        "        new.awaited = old\n",
+        "",
+        (f"{TESTS}/test_broker.py",),
+    ),
+    Safeguard(
+        "a task sleeps on when the last message was dropped in front of it",
+        "an async module disappears at a link that drops the oldest",
+        WORKER,
+        "            with suppress(queue.Empty):",
+        "            with suppress(trio.WouldBlock):",
+        (f"{TESTS}/test_broker.py",),
     ),
     Safeguard(
         "a module's process that cannot be started fails its messages",
@@ -93,8 +118,8 @@ MODULES = [
         "what a process publishes, its worker publishes",
         "a circle of links through a process stops for ever",
         PROCESS_WORKER,
-        "        self._broker.work_as(self._seat)\n",
-        "",
+        "            with self._broker.work_as(self._seat):\n",
+        "            if port:\n",
         (f"{PROCESS}::test_a_circle_through_a_process_does_not_stop",),
     ),
     Safeguard(
@@ -124,7 +149,7 @@ MODULES = [
     Safeguard(
         "an inbox is open when it was emptied while it was found full",
         "publishers wait for a worker that waits for them",
-        SWITCHBOARD,
+        SEAT,
         "        return not self.reopen()\n",
         "        return True\n",
         (BOARD,),
@@ -132,7 +157,7 @@ MODULES = [
     Safeguard(
         "those that wait for room are not passed",
         "a publisher waits for ever while others find room",
-        SWITCHBOARD,
+        SEAT,
         "        self.limit = 0\n",
         "",
         (BOARD,),
@@ -156,7 +181,7 @@ MODULES = [
     Safeguard(
         "a broker keeps no message",
         "the memory fills with messages that were received long ago",
-        SWITCHBOARD,
+        SEAT,
         "        late: list[Link] | tuple[()] = ()\n",
         "        late: list[Link] | tuple[()] = ()\n"
         "        Seat.deliver.__dict__.setdefault('kept', []).append(message)\n",
@@ -166,7 +191,7 @@ MODULES = [
         "a worker keeps no message while it waits",
         "the last message of each module stays in the memory",
         WORKER,
-        "            message = None  # Nothing of it stays here while the next one is waited for.\n",
+        "            message = result = None  # Nothing of it stays here while the next one is waited for.\n",
         "",
         (SEED,),
     ),
@@ -174,8 +199,8 @@ MODULES = [
         "a worker that has ended leaves the broker",
         "each module that was removed stays in the memory",
         BROKER,
-        "        self._workers.pop(seat.number).room.notify_all()\n",
-        "        self._workers[seat.number].room.notify_all()\n",
+        "        ended = self._workers.pop(seat.number)\n",
+        "        ended = self._workers[seat.number]\n",
         (SEED,),
     ),
     Safeguard(
@@ -190,8 +215,8 @@ MODULES = [
         "links are removed under the lock",
         "two calls at once remove a link twice",
         BROKER,
-        "        with self._lock:\n            seat = self._core.remove_link(",
-        "        if self._lock:\n            seat = self._core.remove_link(",
+        "        with self._lock:\n            self._workers[self._core.remove_link(",
+        "        if self._lock:\n            self._workers[self._core.remove_link(",
         (THREADS,),
     ),
     Safeguard(
@@ -246,8 +271,8 @@ MODULES = [
         "remove_module takes a module alone",
         "None is a module that is not there, and not a mistake",
         BROKER,
-        "        named = _named(module)\n",
-        "        named = module\n",
+        "        named = _named(module)\n        limit",
+        "        named = module\n        limit",
         (SEED,),
     ),
     Safeguard(
@@ -264,6 +289,6 @@ MODULES = [
         "peermesh/brokers/modules/process_worker.py",
         "            len(self._flight) < FLIGHT_COUNT and self._flight_size < FLIGHT_SIZE\n",
         "            self._flight_size < FLIGHT_SIZE\n",
-        (f"{TESTS}/test_process.py",),
+        (f"{PROCESS}::test_a_process_has_so_many_messages_and_the_others_wait_here",),
     ),
 ]

@@ -7,6 +7,7 @@ from tests.safeguards.safeguard import Safeguard
 EDGE_BROKER = "tests/peermesh/brokers/edge/test_broker.py"
 
 EDGE_RULE = "tests/peermesh/brokers/edge/test_handover.py"
+EDGE_BRIDGE = "tests/peermesh/brokers/edge/test_bridge.py"
 EDGE_ZOOKEEPER = "tests/peermesh/brokers/edge/test_zookeeper.py"
 EDGE_REIGNS = "tests/peermesh/brokers/edge/test_reigns.py"
 
@@ -151,6 +152,22 @@ BROKERS = [
         (EDGE_BROKER + "::test_a_client_opens_so_many_connections_at_once_and_no_more",),
     ),
     Safeguard(
+        "edge: the next reign gets what came from the mesh",
+        "what the last one had not acknowledged waits for the mesh's next message, or for ever",
+        "peermesh/brokers/edge/bridge.py",
+        "        broker.on_reign.append(self._repeat)\n",
+        "",
+        (EDGE_BRIDGE,),
+    ),
+    Safeguard(
+        "edge: more than a window comes from the mesh",
+        "what is beyond it waits for the mesh's next message",
+        "peermesh/brokers/edge/bridge.py",
+        "        self._accepted.add(outgoing)\n",
+        "",
+        (EDGE_BRIDGE,),
+    ),
+    Safeguard(
         "PUBREL waits for the disk",
         "a consumer is told that a message never comes again, and a crash brings it again",
         "peermesh/brokers/qos2/consumer_session.py",
@@ -162,7 +179,7 @@ BROKERS = [
         "cursors are fenced by the login",
         "a connection that was taken over moves the cursor of its successor",
         "peermesh/brokers/qos2/shelf.py",
-        "        batch.if_value(_session(consumer), token)\n",
+        "        batch.if_value(session_key(consumer), token)\n",
         "",
         ("tests/peermesh/brokers/qos2/test_broker.py",),
     ),
@@ -215,6 +232,22 @@ BROKERS = [
         ("tests/peermesh/brokers/qos2/test_topics.py",),
     ),
     Safeguard(
+        "one principal leaves names of consumers for others",
+        "one client logs in under name after name, and fills the broker's store for ever",
+        "peermesh/brokers/qos2/names.py",
+        "                if sum(each == owner for each in owners.values()) >= CONSUMERS_OF_PRINCIPAL_MAX:\n",
+        "                if False:\n",
+        ("tests/peermesh/brokers/qos2/test_names.py",),
+    ),
+    Safeguard(
+        "names of consumers are limited",
+        "clients of many principals fill the broker's store for ever",
+        "peermesh/brokers/qos2/names.py",
+        "                if len(owners) >= CONSUMERS_MAX:\n",
+        "                if False:\n",
+        ("tests/peermesh/brokers/qos2/test_names.py",),
+    ),
+    Safeguard(
         "lines of a body are stuffed",
         "a payload ends where it says END",
         "peermesh/brokers/qos2/lines.py",
@@ -222,9 +255,45 @@ BROKERS = [
         "line.startswith(DOT)",
         ("tests/peermesh/brokers/qos2/test_lines.py",),
     ),
+    Safeguard(
+        "edge: the leader of the registry's voters removes what a lost broker registered",
+        "clients go on to a broker that is dead, and the next one never serves",
+        "peermesh/brokers/edge/embedded.py",
+        "            await self._remove_lost()\n            self.watchers.push_all()\n",
+        "            self.watchers.push_all()\n",
+        (
+            "tests/peermesh/brokers/edge/test_voters.py"
+            "::test_what_a_lost_broker_registered_goes_while_another_one_leads",
+        ),
+    ),
+    Safeguard(
+        "qos2: voters open what another broker has made",
+        "a topic has no majority, and takes nothing",
+        "peermesh/brokers/qos2/open_topics.py",
+        "            elif self._place.voters and not self._decides():\n",
+        "            elif self._place.voters:\n                pass\n"
+        "            elif self._place.voters and not self._decides():\n",
+        ("tests/peermesh/brokers/qos2/test_voters.py::test_a_consumer_comes_back_at_any_broker",),
+    ),
 ]
 
 GATEWAYS = [
+    Safeguard(
+        "requests wait for an election",
+        "a query of Spark ends since a machine died beside it",
+        "peermesh/gateways/webhdfs/readiness.py",
+        "        return ELECTION_SECONDS if self.state is State.ELECTING else LEADER_SECONDS\n",
+        "        return LEADER_SECONDS\n",
+        ("tests/peermesh/gateways/webhdfs/test_readiness.py",),
+    ),
+    Safeguard(
+        "a gateway that is cut off sends its clients elsewhere",
+        "a query of Spark waits for a gateway that nothing reaches, though two others serve",
+        "peermesh/gateways/webhdfs/readiness.py",
+        "        return State.ELECTING if self.hears_majority else State.STANDBY\n",
+        "        return State.ELECTING\n",
+        ("tests/peermesh/gateways/webhdfs/test_readiness.py",),
+    ),
     Safeguard(
         "a rename refuses to overwrite",
         "two drivers of Spark on one checkpoint both believe that they were first",
@@ -273,15 +342,72 @@ GATEWAYS = [
         "        if True:\n",
         ("tests/peermesh/gateways/webhdfs/test_gateway.py",),
     ),
+    Safeguard(
+        "an append holds only for the file as it was read",
+        "of two programs that append at once, what one wrote is lost",
+        "peermesh/gateways/webhdfs/joining.py",
+        "    return batch.if_value(key, encode_node(place.node)).put(key, encode_node(node))\n",
+        "    return batch.put(key, encode_node(node))\n",
+        ("tests/peermesh/gateways/webhdfs/test_operations.py",),
+    ),
+    Safeguard(
+        "what is appended does not come where chunks are still collected",
+        "a file that was cut and appended to loses what was appended",
+        "peermesh/gateways/webhdfs/joining.py",
+        "    if tree.view.get(garbage_key(number)) is None:\n",
+        "    if True:\n",
+        ("tests/peermesh/gateways/webhdfs/test_operations.py",),
+    ),
+    Safeguard(
+        "a probe without a token gets the state alone",
+        "a stranger at the port of a gateway is told how much its store holds",
+        "peermesh/gateways/webhdfs/serving.py",
+        "            return health.metrics_reply(state, None)\n",
+        "            pass\n",
+        ("tests/peermesh/gateways/webhdfs/test_health.py",),
+    ),
+    Safeguard(
+        "several gateways with a token need a name for all",
+        "no new executor gets a token once the first machine is gone",
+        "peermesh/spark/configuration.py",
+        "    if token_host is None and len(gateways) > 1:\n",
+        "    if False:\n",
+        ("tests/peermesh/spark/test_configuration.py",),
+    ),
 ]
 
 SPARK = [
     Safeguard(
+        "a task of Spark reads its range of a log and no more",
+        "entries are in two batches of a stream",
+        "peermesh/spark/offsets.py",
+        "        end = min(run.end, ends[run.partition])\n",
+        "        end = run.end\n",
+        ("tests/peermesh/spark/test_offsets.py", "tests/peermesh/spark/test_reading.py"),
+    ),
+    Safeguard(
+        "a task of Spark that finds entries gone says so",
+        "a stream goes on without entries, and no error says so",
+        "peermesh/spark/reading.py",
+        "        if self._fails_on_loss:\n            raise DataLoss(explain_losses(self._log.name(), lost))\n"
+        "        self._warn(lost)\n",
+        "        self._warn(lost)\n",
+        ("tests/peermesh/spark/test_reading.py",),
+    ),
+    Safeguard(
+        "a record that Arrow would read in another way is left to Spark",
+        "with valueSchema a query gets another value than from_json gives",
+        "peermesh/spark/fast_json.py",
+        "        pc.invert(pc.match_substring_regex(texts, _ODD)),\n",
+        "",
+        ("tests/peermesh/spark/test_record_reader.py",),
+    ),
+    Safeguard(
         "a table of Spark is of one moment",
         "a query adds up what was moved from one account to another twice, or not at all",
         "peermesh/spark/tables.py",
-        "        if page.revision != first.revision:\n            return None\n",
-        "",
+        "after=page.continuation, revision=page.revision)",
+        "after=page.continuation)",
         ("tests/peermesh/spark/test_tables.py",),
     ),
     Safeguard(
@@ -315,6 +441,33 @@ SPARK = [
         """(f"{query}/{partition}", partition)""",
         """(query, partition)""",
         ("tests/peermesh/spark/test_publication.py",),
+    ),
+    Safeguard(
+        "a row without a key is no row of a store",
+        "of all rows whose key is null one is left, and nothing tells of the others",
+        "peermesh/spark/rows.py",
+        "        return next((each.name for each in self._key if row[each.index] is None), None)\n",
+        "        return None\n",
+        ("tests/peermesh/spark/test_rows.py",),
+    ),
+    Safeguard(
+        "a batch is counted when it is decided on",
+        "a large batch is counted once more for each of its pieces",
+        "peermesh/spark/publication.py",
+        "        self.mark, self.counts = after, Counts()\n",
+        "        self.mark = after\n",
+        ("tests/peermesh/spark/test_publication.py",),
+    ),
+    Safeguard(
+        "a dead letter goes back once",
+        "a replay that was killed before it noted where it is appends its letters again",
+        "peermesh/cli/log_replay.py",
+        "producer=producer, sequence=entry.offset\n",
+        "producer=None, sequence=None\n",
+        (
+            "tests/peermesh/test_cli_log_replay.py"
+            "::test_a_replay_that_is_killed_before_it_notes_what_it_did_repeats_nothing",
+        ),
     ),
     Safeguard(
         "a ledger does a batch once",

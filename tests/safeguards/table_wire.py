@@ -140,8 +140,8 @@ FRAMES = [
         "an edge broker speaks one version",
         "frames of another version are read as if they were of this one",
         "peermesh/brokers/edge/line.py",
-        "                        check_versions(frame)\n",
-        "                        pass\n",
+        "        check_versions(frame)\n",
+        "        pass\n",
         _EDGE,
     ),
 ]

@@ -26,6 +26,7 @@ HARMLESS_FIELDS = {
     "ticket": "the number of a read at the leader of a replica group",
     "key": "the key of an entry of a store or log",
     "keys": "keys of entries",
+    "null_keys": "what becomes of rows without a key",
     "secret_file": "a path",
     "has_credentials": "a yes or no",
 }

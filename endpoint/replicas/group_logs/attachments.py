@@ -26,7 +26,7 @@ from endpoint.surroundings import Surroundings
 from stores.disk.founding import Founding
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
-from stores.group.member import Stored
+from stores.group.member_parts import Stored
 from stores.group.membership import Declared
 from stores.group.positions import START
 from stores.log.codec import LogCodec
@@ -67,13 +67,14 @@ class GroupLogAttachments:
         partitions: int | None,
         backend: Backend,
         options: dict[str, object],
+        patience: float,
     ) -> ReplicaLog:
         """Start a replica; raises ``InvalidData``, ``MasterExists`` and ``BackendFailure``."""
         own_name = self._making.check_names("log", name, declared)
-        is_learner = not declared.wants(own_name)
+        is_learner = not declared.wanted.wants(own_name)
         self._attachment.guarding(name).check("read" if is_learner else "vote")
         self._check_free(name)
-        manner = Manner(is_founder=declared.is_founder)
+        manner = Manner(Patience(patience).ticks, is_founder=declared.is_founder)
         if backend is Backend.Memory:
             core = self.in_memory(name, own_name, declared, partitions, options, manner)
             part = _part(core, None)

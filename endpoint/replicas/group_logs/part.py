@@ -80,12 +80,18 @@ class LogReplicaPart(GroupPart[LogCore]):
 
     async def _read_runs(self, core: LogCore, effect: ReadRuns) -> None:
         found: Sequence[KeptRun] = ()
+        damage = None
         try:
             found = await self._read_places(effect.runs)
         except StoreError as error:
             log_failure(self.kind, self.runner.name, error)
-        if self.runner.error is None and self.core is core:
+            damage = str(error)
+        if self.runner.error is not None or self.core is not core:
+            return
+        if damage is None:
             self.runner.carry_out(core.runs_read(effect.token, found))
+        else:
+            self.runner.carry_out(core.runs_damaged(effect.token, damage))
 
     @property
     def has_begun(self) -> bool:

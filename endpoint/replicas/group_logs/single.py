@@ -24,7 +24,7 @@ from endpoint.replicas.patience import Patience
 from endpoint.surroundings import Surroundings
 from stores.group.entries import VotersEntry
 from stores.group.limits import CATCH_UP_RUN
-from stores.group.member import Stored
+from stores.group.member_parts import Stored
 from stores.group.membership import Declared
 from stores.log.partitions import Retention
 from stores.quota import Quota

@@ -26,7 +26,7 @@ from endpoint.surroundings import Surroundings
 from stores.disk.founding import Founding
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
-from stores.group.member import Stored
+from stores.group.member_parts import Stored
 from stores.group.membership import Declared
 from stores.group.positions import START
 from stores.quota import STORE_QUOTA
@@ -67,14 +67,19 @@ class GroupAttachments:
         self._attachment = Attachment(host, around, 1 << 32)
 
     async def attach(
-        self, name: str, declared: Declared, backend: Backend, options: dict[str, object]
+        self,
+        name: str,
+        declared: Declared,
+        backend: Backend,
+        options: dict[str, object],
+        patience: float,
     ) -> ReplicaStore:
         """Start a replica; raises ``InvalidData``, ``MasterExists`` and ``BackendFailure``."""
         own_name = self._making.check_names("store", name, declared)
-        is_learner = not declared.wants(own_name)
+        is_learner = not declared.wanted.wants(own_name)
         self._attachment.guarding(name).check("read" if is_learner else "vote")
         self._check_free(name)
-        manner = Manner(is_founder=declared.is_founder)
+        manner = Manner(Patience(patience).ticks, is_founder=declared.is_founder)
         if backend is Backend.Memory:
             core = self.in_memory(name, own_name, declared, options, manner)
             part = TablePart(core, None)

@@ -14,7 +14,7 @@ from stores.disk.rows import PLAIN, Codec
 from stores.group.effects import Persist, SavePromises, StageParts, SyncMarks, WriteMark
 from stores.group.election import FORCED_TERMS
 from stores.group.entries import Entry
-from stores.group.member import Stored
+from stores.group.member_parts import Stored
 from stores.group.positions import MemberId
 from stores.replica.beginning import Beginning
 from stores.replica.effects import Begin, Rows, ToDisk

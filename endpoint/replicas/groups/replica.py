@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
-from typing import Final, Unpack
+from typing import Unpack
 
 from endpoint.barriers import Seconds
 from endpoint.replicas.attaching import ORDER_SECONDS
@@ -25,8 +25,6 @@ from wire.encoding import encode
 from wire.errors import InvalidData
 from wire.public import public
 from wire.values import Value
-
-CONSISTENCIES: Final = ("local", "linear")
 
 
 @public
@@ -69,12 +67,20 @@ class ReplicaStore(GroupHandle, StoreHandle, Reader, ObservedStore, Coordinating
         """Read as consistently: ``await store.read("linear").get(key)``.
 
         ``"linear"`` waits until a majority confirms the leader, and this replica has what it had
-        committed; without a majority it raises ``NoQuorum``. ``"local"`` reads at once.
+        committed; without a majority it raises ``NoQuorum``. ``"session"`` waits until this replica
+        has all that was written by this handle before, whatever others wrote; it raises
+        ``NoQuorum`` if that has no outcome in time. ``"local"`` reads at once.
         """
-        if consistency not in CONSISTENCIES:
-            known = " and ".join(map(repr, CONSISTENCIES))
+        part = self.part
+        waits = {
+            "local": part.await_state,
+            "session": part.await_session,
+            "linear": part.await_linear,
+        }
+        wait = waits.get(consistency)
+        if wait is None:
+            known = ", ".join(map(repr, waits))
             raise InvalidData(f"consistency={consistency!r}: there are {known}")
-        wait = self.part.await_state if consistency == "local" else self.part.await_linear
         return Reader(CopySource(self.part, partial(wait, READ_SECONDS)))
 
     def at_master(self) -> Reader:

@@ -88,6 +88,20 @@ class TablePart(GroupPart[TableCore]):
         while self.table.prepare_scan(SLICE_COUNT) == SLICE_COUNT:
             await trio.lowlevel.checkpoint()
 
+    async def await_session(self, seconds: float) -> None:
+        """Wait until a read here sees all that was asked here before; raises ``NoQuorum``."""
+        last, runner = self.core.requests.last_request, self.runner
+        with trio.move_on_after(seconds) as scope:
+            await self.await_state(seconds)
+            while runner.error is None and not (
+                runner.resolved_request >= last and self.core.shows_all_told
+            ):
+                await self.moved.wait()
+        if runner.error is not None:
+            raise runner.error
+        if scope.cancelled_caught:
+            raise self.no_quorum(seconds)
+
     async def verify(self, seconds: float) -> Verification:
         """Compare what all members hold; raises ``RequestTimeout`` if no leader answers."""
         with self._verifying.ask() as question:

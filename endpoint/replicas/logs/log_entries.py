@@ -40,13 +40,18 @@ class LogEntry:
     """When the keeper took it, by its clock, in ns since 1970; a partition's never goes back."""
 
 
+def check_positions(batch: Batch, positions: Mapping[int, int]) -> None:
+    """Raise ``OffsetOutOfRange`` if entries are gone that were wanted next."""
+    for (partition, offset), span in zip(positions.items(), batch.spans, strict=True):
+        if offset < span.start:
+            raise OffsetOutOfRange(partition, offset, span.start)
+
+
 def entries_of(
     batch: Batch, positions: Mapping[int, int], limit: float = math.inf
 ) -> list[LogEntry]:
     """Decode what a read gave, from these offsets on; raises ``OffsetOutOfRange``."""
-    for (partition, offset), span in zip(positions.items(), batch.spans, strict=True):
-        if offset < span.start:
-            raise OffsetOutOfRange(partition, offset, span.start)
+    check_positions(batch, positions)
     found: list[LogEntry] = []
     for run in batch.runs:
         flat = run.entries()

@@ -9,15 +9,21 @@ from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.replicas.handle import ReplicaHandle
 from endpoint.replicas.logs.log_consumer import LogConsumer
-from endpoint.replicas.logs.log_entries import READ_LIMIT, LogEntry, Start, entries_of
+from endpoint.replicas.logs.log_entries import (
+    READ_LIMIT,
+    LogEntry,
+    Start,
+    check_positions,
+    entries_of,
+)
 from endpoint.replicas.logs.log_reading import Source
 from endpoint.replicas.logs.log_receipts import AppendReceipt
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.runner import YIELD_COUNT, Runner
-from stores.log.limits import FETCH_SIZE_MAX
+from stores.log.limits import FETCH_POSITIONS_MAX, FETCH_SIZE_MAX
 from stores.log.partitions import Span, lag
 from stores.log.requests import LogRequests, check_name
-from stores.log.runs import partition_of
+from stores.log.runs import Run, partition_of
 from wire.encoding import encode
 from wire.errors import InvalidData, NoSuchPartition
 from wire.scalars import nanoseconds_since_epoch
@@ -167,6 +173,25 @@ class LogHandle(ReplicaHandle):
         wait = arguments.seconds("timeout", timeout)
         batch = await self.source.fetch(((partition, offset),), FETCH_SIZE_MAX, wait)
         return entries_of(batch, {partition: offset}, limit)
+
+    async def runs(
+        self, positions: Mapping[int, int], size: int = FETCH_SIZE_MAX, timeout: Seconds = 0.0
+    ) -> list[Run]:
+        """Read from several partitions with one question, and decode nothing.
+
+        ``positions`` has an offset for each of up to 1,024 partitions. What comes are runs, as the
+        leader has them: entries of one partition that were committed together. There are up to
+        ``size`` bytes of them, 1 MiB at most, and one run at least if there is an entry; those of
+        the partition that is named first come first. A run may begin before the offset asked for.
+        Nothing comes after ``timeout`` seconds. Raises as ``read`` does.
+        """
+        places = _positions_of("positions", positions)
+        arguments.count("len(positions)", len(places), most=FETCH_POSITIONS_MAX)
+        size = arguments.count("size", size, most=FETCH_SIZE_MAX)
+        wait = arguments.seconds("timeout", timeout)
+        batch = await self.source.fetch(tuple(places.items()), size, wait)
+        check_positions(batch, places)
+        return list(batch.runs)
 
     def consume(
         self,

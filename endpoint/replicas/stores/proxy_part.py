@@ -14,7 +14,7 @@ from endpoint.replicas.stores.reading import READ_SECONDS
 from stores.effects import ReadAnswered
 from stores.questions import Question, ReadAnswerCommand, ReadRefusedCommand
 from stores.replica.tables.outside import TableProxy
-from wire.errors import NotAllowed, StaleData
+from wire.errors import NotAllowed, RevisionGone, StaleData
 from wire.topics import group_topic, proxy_topic
 
 
@@ -53,7 +53,7 @@ class StoreProxyPart(ProxyPart[TableProxy]):
     ) -> tuple[ReadAnswerCommand, int]:
         """Ask what ``make`` makes of a number, and give the answer with its revision.
 
-        Raises ``StaleData`` if none comes in time.
+        Raises ``StaleData`` if none comes in time, and ``RevisionGone``.
         """
         if self.runner.error is not None:
             raise self.runner.error
@@ -75,6 +75,8 @@ class StoreProxyPart(ProxyPart[TableProxy]):
                 return answer, revision
             case ReadAnswered(_, ReadRefusedCommand(_, _, text, True)):
                 raise NotAllowed(f"store {name}: {text}")
+            case ReadAnswered(_, ReadRefusedCommand(text=text, is_gone=True)):
+                raise RevisionGone(f"store {name}: {text}")
             case ReadAnswered(_, ReadRefusedCommand(_, _, text)):
                 raise StaleData(f"store {name}: no replica in reach could answer: {text}")
             case _:

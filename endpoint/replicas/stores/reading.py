@@ -17,7 +17,7 @@ from stores import scanning
 from stores.lives import instant_of, session_of
 from stores.operations import look_up
 from stores.requests import Requests
-from stores.scanning import PAGE_COUNT, PAGE_COUNT_MAX, Span, make_span
+from stores.scanning import LATEST, PAGE_COUNT, PAGE_COUNT_MAX, Span, make_span
 from stores.statistics import StoreStatistics
 from stores.table import Columns, Entry as Stored
 from stores.work import SLICE_COUNT
@@ -112,8 +112,8 @@ class Source(Protocol):
     async def items(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """Give all keys, and their values in the same order."""
 
-    async def scan(self, span: Span, limit: int) -> scanning.Page:
-        """Give the first entries of a span in the order of keys."""
+    async def scan(self, span: Span, limit: int, revision: int | None) -> scanning.Page:
+        """Give the first entries of a span in the order of keys, of now or of a kept revision."""
 
 
 class CopyTable(Protocol):
@@ -131,14 +131,17 @@ class CopyTable(Protocol):
     def snapshot(self) -> Columns:
         """Copy what readers see."""
 
-    def scan(self, span: Span, limit: int) -> scanning.Page:
-        """Give the first entries of a span in the order of keys."""
+    def scan(self, span: Span, limit: int, revision: int | None = None) -> scanning.Page:
+        """Give the first entries of a span in the order of keys, of now or of a kept revision."""
 
 
 class Named(Protocol):
-    """A runner, as far as its name goes."""
+    """A runner, as far as its name and its end go."""
 
     name: str
+
+    def check(self) -> None:
+        """Raise what the store was closed with."""
 
 
 class Copy(Protocol):
@@ -170,6 +173,17 @@ class CopyCore(Protocol):
     @property
     def revision(self) -> int:
         """How many mutations made what readers see."""
+
+    @property
+    def was_served(self) -> bool:
+        """True once a leader has served this copy."""
+
+    @property
+    def hears_majority(self) -> bool:
+        """True if so many voters are heard here that they can elect a leader."""
+
+    def silent_ns(self, now_ns: int) -> int:
+        """Give how long no leader has served this copy."""
 
     def explain_idle(self) -> str:
         """Say what is missing for idleness."""
@@ -224,11 +238,14 @@ class CopySource:
         values = self._part.table.snapshot().values
         return list(values), list(values.values())
 
-    async def scan(self, span: Span, limit: int) -> scanning.Page:
-        """Put the keys in order, and read on in them."""
-        await self._freshness()
+    async def scan(self, span: Span, limit: int, revision: int | None) -> scanning.Page:
+        """Put the keys in order, and read on in them; what is kept is as fresh as it was."""
+        if revision:
+            self._part.runner.check()
+        else:
+            await self._freshness()
         await self._part.prepare_scan()
-        page = self._part.table.scan(span, limit)
+        page = self._part.table.scan(span, limit, revision)
         epoch_ns = self._part.epoch_ns
         if not epoch_ns:
             return page
@@ -304,6 +321,7 @@ class Reader(Bound):
         prefix: Value = None,
         limit: int = PAGE_COUNT,
         after: bytes | None = None,
+        revision: int | None = None,
     ) -> Page:
         """Give a page of entries in the order of keys (``stores.order``).
 
@@ -313,15 +331,66 @@ class Reader(Bound):
         first page to the last is in exactly one, whatever is written meanwhile. A proxy's page may
         end earlier than ``limit``, as an answer has up to 256 KiB; only a page without a
         ``continuation`` is the last.
+
+        With ``revision=0`` the replica that is read keeps what there is for the pages after this
+        one. Give them its ``revision``: they are as of that, as are scans of other spans, and of
+        other readers. Raises ``RevisionGone`` where no replica in reach keeps it any more; see
+        ``pages``, which does all this.
+        """
+        page = await self.scan_encoded(
+            start, stop, prefix=prefix, limit=limit, after=after, revision=revision
+        )
+        return decode_page(page)
+
+    async def scan_encoded(
+        self,
+        start: Value = None,
+        stop: Value = None,
+        *,
+        prefix: Value = None,
+        limit: int = PAGE_COUNT,
+        after: bytes | None = None,
+        revision: int | None = None,
+    ) -> scanning.Page:
+        """Give a page as ``scan`` does, and decode nothing.
+
+        Each of its ``entries`` is an encoded key with what is stored there, of which ``value`` is
+        encoded, too.
         """
         span = page_span(start, stop, prefix, after)
         limit = arguments.count("limit", limit, most=PAGE_COUNT_MAX)
-        return decode_page(await self._source.scan(span, limit))
+        if revision is not None:
+            revision = arguments.number("revision", revision)
+        return await self._source.scan(span, limit, revision)
+
+    async def pages(
+        self,
+        start: Value = None,
+        stop: Value = None,
+        *,
+        prefix: Value = None,
+        limit: int = PAGE_COUNT,
+    ) -> AsyncIterator[Page]:
+        """Go through a scan page by page, all as of one revision, whatever is written meanwhile.
+
+        A page has up to ``limit`` entries, and there is at least one page. Raises ``RevisionGone``
+        where the revision was let go: after a pause of a minute, with the replica that was read, or
+        for changes of 64 MiB, or for 16 readers that were not idle for as long. Read from the start
+        again then.
+        """
+        page = await self.scan(start, stop, prefix=prefix, limit=limit, revision=LATEST)
+        yield page
+        while page.continuation is not None:
+            after, revision = page.continuation, page.revision
+            page = await self.scan(
+                start, stop, prefix=prefix, limit=limit, after=after, revision=revision
+            )
+            yield page
 
     async def entries(
         self, start: Value = None, stop: Value = None, *, prefix: Value = None
     ) -> AsyncIterator[Entry]:
-        """Go through all entries of a scan, page after page."""
+        """Go through all entries of a scan, page after page; each page is of its own moment."""
         after: bytes | None = None
         while True:
             page = await self.scan(start, stop, prefix=prefix, after=after)

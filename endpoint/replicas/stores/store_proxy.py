@@ -51,31 +51,35 @@ class RemoteSource:
         found = await self._everything(has_values=True)
         return [key for key, _ in found], [stored.value for _, stored in found]
 
-    async def scan(self, span: Span, limit: int) -> scanning.Page:
-        """Ask for a page."""
-        return await self._scan(span, limit, has_values=True)
+    async def scan(self, span: Span, limit: int, revision: int | None) -> scanning.Page:
+        """Ask for a page, of now or of a kept revision."""
+        return await self._scan(span, limit, revision, has_values=True)
 
     async def _everything(self, *, has_values: bool) -> list[tuple[bytes, Stored]]:
         found: list[tuple[bytes, Stored]] = []
         span = EVERYTHING
         while True:
-            page = await self._scan(span, PAGE_COUNT_MAX, has_values=has_values)
+            page = await self._scan(span, PAGE_COUNT_MAX, None, has_values=has_values)
             found += page.entries
             if page.continuation is None:
                 return found
             span = span.after(page.continuation)
 
-    async def _scan(self, span: Span, limit: int, *, has_values: bool) -> scanning.Page:
+    async def _scan(
+        self, span: Span, limit: int, revision: int | None, *, has_values: bool
+    ) -> scanning.Page:
         ask = partial(
             ScanCommand,
-            revision_min=await self._revision_min(),
+            revision_min=0 if revision else await self._revision_min(),
             start=span.start,
             stop=span.stop,
             limit=limit,
             has_values=has_values,
+            revision=revision,
         )
-        answer, revision = await self._part.read(ask, is_for_master=self._is_for_master)
-        return scanning.Page(_entries(answer), revision, answer.continuation)
+        is_for_master = self._is_for_master and not revision  # What is kept, whoever has it says.
+        answer, found = await self._part.read(ask, is_for_master=is_for_master)
+        return scanning.Page(_entries(answer), revision or found, answer.continuation)
 
     async def _revision_min(self) -> int:
         if isinstance(self._since, int):

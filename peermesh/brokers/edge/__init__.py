@@ -11,10 +11,10 @@
 Clients need not be peers of the mesh.
 """
 
-from peermesh.brokers.edge.bridge import Bridged
 from peermesh.brokers.edge.broker import EdgeBroker
 from peermesh.brokers.edge.errors import EdgeClosed, EdgeError, RegistryError
-from peermesh.brokers.edge.host import Host, Options, open_edge_broker
+from peermesh.brokers.edge.host import Host, open_edge_broker
+from peermesh.brokers.edge.options import Bridged, Options
 from peermesh.brokers.edge.publisher import Publisher
 from peermesh.brokers.edge.registry import Registry
 from peermesh.brokers.edge.remote import RemoteRegistry

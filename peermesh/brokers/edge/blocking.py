@@ -13,27 +13,28 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from functools import partial
-from typing import Generic, TypeVar
+from functools import partial, wraps
+from typing import Concatenate, Generic, ParamSpec, TypeVar
 
 import trio
 
 from endpoint import arguments as checks
 from endpoint.closing import Closing
-from endpoint.pubsub.messages import Message
 from handshake.credentials import Credentials
 from handshake.keyfiles import RolesSource
 from peermesh.blocking.portal import Portal
 from peermesh.brokers.edge import publisher, subscriber
 from peermesh.brokers.edge.errors import EdgeClosed
-from peermesh.brokers.edge.host import Host, Options, open_edge_broker
+from peermesh.brokers.edge.host import Host, open_edge_broker
+from peermesh.brokers.edge.options import Options
 from peermesh.brokers.edge.registry import Registry
 from peermesh.brokers.edge.remote import RemoteRegistry, check_address
-from peermesh.brokers.edge.statistics import BrokerStatistics, RouteStatistics
+from peermesh.brokers.edge.statistics import BrokerStatistics
 from wire.values import Value
 
 Inner = TypeVar("Inner")
 Result = TypeVar("Result")
+Given = ParamSpec("Given")
 
 
 class Where:
@@ -70,57 +71,55 @@ class Where:
 class _Living(Closing, Generic[Inner]):
     """Something that is entered and left in the loop's thread, by one task of its own."""
 
-    def __init__(self, where: Where | None) -> None:
-        if where is not None and not isinstance(where, Where):
-            raise TypeError(f"where={where!r:.80} is {type(where).__name__}: give a Where")
-        self._where = where
+    def __init__(self, make: Callable[[AsyncExitStack], Awaitable[Inner]]) -> None:
         self._portal = Portal.acquire()
+        self._is_open = True
+        self.inner: Inner
+        """What lives there: only the loop may touch it."""
         self._closing: trio.Event
         self._closed: trio.Event
-        self._is_open = True
-        self._inner: Inner
         try:
-            self._portal.call(self._open)
+            self._portal.call(self._open, make)
         except BaseException:
             self._is_open = False
             self._portal.release()
             raise
 
-    def _make(self, registry: Registry | None) -> AbstractAsyncContextManager[Inner]:
-        raise NotImplementedError
-
-    async def _open(self) -> None:
+    async def _open(self, make: Callable[[AsyncExitStack], Awaitable[Inner]]) -> None:
         self._closing, self._closed = trio.Event(), trio.Event()
         opened, errors = trio.Event(), list[Exception]()
-        self._portal.spawn(partial(self._live, opened, errors))
+
+        async def live() -> None:
+            try:
+                async with AsyncExitStack() as stack:
+                    self.inner = await make(stack)
+                    opened.set()
+                    await self._closing.wait()
+            except Exception as error:
+                if opened.is_set():
+                    raise
+                errors.append(error)
+            finally:
+                opened.set()
+                self._closed.set()
+
+        self._portal.spawn(live)
         await opened.wait()
         if errors:
             raise errors[0]
 
-    async def _live(self, opened: trio.Event, errors: list[Exception]) -> None:
-        try:
-            async with AsyncExitStack() as stack:
-                registry = await self._where.enter(stack) if self._where is not None else None
-                self._inner = await stack.enter_async_context(self._make(registry))
-                opened.set()
-                await self._closing.wait()
-        except Exception as error:
-            if opened.is_set():
-                raise
-            errors.append(error)
-        finally:
-            opened.set()
-            self._closed.set()
+    def call(self, function: Callable[[], Awaitable[Result]]) -> Result:
+        """Run an async function in the loop, and wait for its result; raises ``EdgeClosed``."""
+        return self._open_portal().call(function)
 
-    def _call(self, function: Callable[..., Awaitable[Result]], *arguments: object) -> Result:
+    def look(self, function: Callable[[], Result]) -> Result:
+        """Run a function in the loop, and wait for its result; raises ``EdgeClosed``."""
+        return self._open_portal().call_sync(function)
+
+    def _open_portal(self) -> Portal:
         if not self._is_open:
             raise EdgeClosed("it is closed: make a new one")
-        return self._portal.call(function, *arguments)
-
-    def _look(self, function: Callable[[], Result]) -> Result:
-        if not self._is_open:
-            raise EdgeClosed("it is closed: make a new one")
-        return self._portal.call_sync(function)
+        return self._portal
 
     def close(self) -> None:
         """Close it, as the end of its block does."""
@@ -132,6 +131,30 @@ class _Living(Closing, Generic[Inner]):
     async def _end(self) -> None:
         self._closing.set()
         await self._closed.wait()
+
+
+def _waiting(
+    method: Callable[Concatenate[Inner, Given], Awaitable[Result]],
+) -> Callable[Concatenate[_Living[Inner], Given], Result]:
+    """Make of an async method one that waits."""
+
+    @wraps(method)
+    def call(living: _Living[Inner], /, *given: Given.args, **named: Given.kwargs) -> Result:
+        return living.call(partial(method, living.inner, *given, **named))
+
+    return call
+
+
+def _looking(
+    method: Callable[Concatenate[Inner, Given], Result],
+) -> Callable[Concatenate[_Living[Inner], Given], Result]:
+    """Make of a method one that is called in the loop."""
+
+    @wraps(method)
+    def look(living: _Living[Inner], /, *given: Given.args, **named: Given.kwargs) -> Result:
+        return living.look(partial(method, living.inner, *given, **named))
+
+    return look
 
 
 class Broker(_Living[Host]):
@@ -149,113 +172,91 @@ class Broker(_Living[Host]):
 
         ``roles`` say what clients may do, by the names in their certificates.
         """
-        self._options = options
-        self._roles = roles
-        if credentials is None and where is not None:
-            credentials = where.credentials
-        self._credentials = credentials
-        super().__init__(where)
+        if where is not None:
+            credentials = _checked(where).credentials if credentials is None else credentials
 
-    def _make(self, registry: Registry | None) -> AbstractAsyncContextManager[Host]:
-        return open_edge_broker(
-            options=self._options,
-            registry=registry,
-            credentials=self._credentials,
-            roles=self._roles,
-        )
+        async def make(stack: AsyncExitStack) -> Host:
+            registry = None if where is None else await where.enter(stack)
+            opening = open_edge_broker(
+                options=options, registry=registry, credentials=credentials, roles=roles
+            )
+            return await stack.enter_async_context(opening)
+
+        super().__init__(make)
+        address = self.inner.registry_address
+        allow_plain = options is not None and options.allow_plain
+        self._registry = where
+        if address is not None:
+            self._registry = Where(address, credentials=credentials, allow_plain=allow_plain)
 
     @property
     def registry(self) -> Where:
         """Say where its clients find the registry."""
-        address = self._inner.registry_address
-        if address is not None:
-            allow_plain = self._options is not None and self._options.allow_plain
-            return Where(address, credentials=self._credentials, allow_plain=allow_plain)
-        assert self._where is not None
-        return self._where
+        assert self._registry is not None
+        return self._registry
 
     def active(self) -> None:
         """Wait until this broker serves, rather than stands by."""
-        self._call(self._inner.broker.active)
+        self.call(self.inner.broker.active)
 
     def statistics(self) -> BrokerStatistics:
         """Count what there is."""
-        return self._look(self._inner.broker.statistics)
+        return self.look(self.inner.broker.statistics)
 
 
-class Publisher(_Living[publisher.Publisher]):
+def _checked(where: object) -> Where:
+    if not isinstance(where, Where):
+        raise TypeError(f"where={where!r:.80} is {type(where).__name__}: give a Where")
+    return where
+
+
+class _Client(_Living[Inner]):
+    """A publisher or a subscriber, and the registry that it uses."""
+
+    def __init__(
+        self, kind: Callable[..., AbstractAsyncContextManager[Inner]], where: Where
+    ) -> None:
+        place = _checked(where)
+
+        async def make(stack: AsyncExitStack) -> Inner:
+            registry = await place.enter(stack)
+            trust = {"credentials": place.credentials, "allow_plain": place.allow_plain}
+            return await stack.enter_async_context(kind(registry, **trust))
+
+        super().__init__(make)
+
+
+class Publisher(_Client[publisher.Publisher]):
     """Sends messages on topics; see ``peermesh.brokers.edge.Publisher``."""
 
-    def _make(self, registry: Registry | None) -> AbstractAsyncContextManager[publisher.Publisher]:
-        assert registry is not None
-        assert self._where is not None
-        where = self._where
-        return publisher.Publisher(
-            registry, credentials=where.credentials, allow_plain=where.allow_plain
-        )
+    def __init__(self, where: Where) -> None:
+        """Find the broker through the registry there."""
+        super().__init__(publisher.Publisher, where)
 
-    def send(self, topic: str, message: Value) -> None:
-        """Send a message; waits while the topic's buffer is full."""
-        self._call(self._inner.send, topic, message)
+    send = _waiting(publisher.Publisher.send)
+    flush = _waiting(publisher.Publisher.flush)
+    stop = _waiting(publisher.Publisher.stop)
+    statistics = _looking(publisher.Publisher.statistics)
 
     def send_batch(self, topic: str, messages: Iterable[Value]) -> None:
         """Send many messages, crossing the threads once."""
 
         async def send() -> None:
             for message in messages:
-                await self._inner.send(topic, message)
+                await self.inner.send(topic, message)
 
-        self._call(send)
-
-    def flush(self, timeout: float | None = None) -> bool:
-        """Wait until the broker has accepted everything; false after ``timeout`` seconds."""
-        return self._call(self._inner.flush, timeout)
-
-    def stop(self, topic: str) -> None:
-        """Stop a topic's sender, after the broker has accepted what was sent.
-
-        Raises ``EdgeError`` after ``STOPPED_MAX`` topics, ``NotAllowed`` and ``EdgeClosed``.
-        """
-        self._call(self._inner.stop, topic)
-
-    def statistics(self) -> list[RouteStatistics]:
-        """Count, for each topic."""
-        return self._look(self._inner.statistics)
+        self.call(send)
 
 
-class Subscriber(_Living[subscriber.Subscriber]):
+class Subscriber(_Client[subscriber.Subscriber]):
     """Receives messages on topics; see ``peermesh.brokers.edge.Subscriber``."""
 
-    def _make(
-        self, registry: Registry | None
-    ) -> AbstractAsyncContextManager[subscriber.Subscriber]:
-        assert registry is not None
-        assert self._where is not None
-        where = self._where
-        return subscriber.Subscriber(
-            registry, credentials=where.credentials, allow_plain=where.allow_plain
-        )
+    def __init__(self, where: Where) -> None:
+        """Find the broker through the registry there."""
+        super().__init__(subscriber.Subscriber, where)
 
-    def subscribe(self, topic: str, timeout: float | None = None) -> bool:
-        """Want a topic; false after ``timeout`` seconds without a broker."""
-
-        async def subscribe() -> bool:
-            return await self._inner.subscribe(topic, timeout=timeout)
-
-        return self._call(subscribe)
-
-    def unsubscribe(self, topic: str) -> None:
-        """No longer want a topic."""
-        self._call(self._inner.unsubscribe, topic)
-
-    def get(self, timeout: float | None = None) -> Message:
-        """Wait for the next message; raises ``TimeoutError``."""
-        return self._call(self._inner.get, timeout)
-
-    def poll(self) -> list[Message]:
-        """Take all messages that are there, without waiting."""
-        return self._look(self._inner.poll)
-
-    def statistics(self) -> list[RouteStatistics]:
-        """Count, for each topic."""
-        return self._look(self._inner.statistics)
+    subscribe = _waiting(subscriber.Subscriber.subscribe)
+    unsubscribe = _waiting(subscriber.Subscriber.unsubscribe)
+    get = _waiting(subscriber.Subscriber.get)
+    poll = _looking(subscriber.Subscriber.poll)
+    statistics = _looking(subscriber.Subscriber.statistics)

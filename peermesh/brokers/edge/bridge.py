@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from dataclasses import dataclass
 
 import trio
 
@@ -21,6 +20,7 @@ from peermesh.brokers.edge.broker import EdgeBroker
 from peermesh.brokers.edge.incoming import Incoming
 from peermesh.brokers.edge.line import next_number
 from peermesh.brokers.edge.messages import Accepted, Attached, Void, read_data
+from peermesh.brokers.edge.options import Bridged
 from peermesh.brokers.edge.outgoing import Outgoing
 from peermesh.brokers.edge.tree import check_edge_topic
 from wire.decoding import decode
@@ -33,14 +33,6 @@ from wire.messages import Preamble
 from wire.values import Value
 
 logger = logger_of("peermesh.brokers.edge")
-
-
-@dataclass(frozen=True, slots=True)
-class Bridged:
-    """Which topics a broker shares with the mesh, by prefix."""
-
-    to_mesh: tuple[str, ...] = ()
-    from_mesh: tuple[str, ...] = ()
 
 
 class Bridge:
@@ -56,19 +48,21 @@ class Bridge:
         self._access = PortAccess(TO_MESH, Rules(), endpoint.loop).access
         self._incoming: dict[str, Incoming] = {}
         self._outgoing: dict[str, Outgoing] = {}
-        self._reign = 0
+        self._accepted: set[Outgoing] = set()
+        """What may have more for the broker, since this was acknowledged."""
         self._leaving: deque[tuple[Incoming, bytes]] = deque()
         self._wake = trio.lowlevel.ParkingLot()
         self._from_broker = _decoder()
         self._to_broker = _decoder()
         broker.add_sink(self._number, self)
+        broker.on_reign.append(self._repeat)
         if bridged.to_mesh:
             broker.hall.bridged[self._client] = (self._number, bridged.to_mesh)
 
     async def run(self) -> None:
         """Carry messages until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._leave)
+            nursery.start_soon(self._carry)
             if self._bridged.from_mesh:
                 nursery.start_soon(self._enter)
 
@@ -113,8 +107,11 @@ class Bridge:
             return False
         return True
 
-    async def _leave(self) -> None:
+    async def _carry(self) -> None:
+        """Publish in the mesh what leaves the broker, and tell both sides what was taken."""
         while True:
+            while self._accepted:
+                self._pump(self._accepted.pop())
             while self._leaving:
                 incoming, payload = self._leaving.popleft()
                 await self._publish(incoming.topic, payload)
@@ -122,7 +119,7 @@ class Bridge:
                 self._report(incoming)
             for incoming in list(self._incoming.values()):
                 self._report(incoming)
-            if not self._leaving:
+            if not self._leaving and not self._accepted:
                 await self._wake.park()
 
     def _report(self, incoming: Incoming) -> None:
@@ -152,18 +149,15 @@ class Bridge:
             while not outgoing.has_room:
                 await self._wake.park()
             outgoing.add(payload)
-            self._resume()
             self._pump(outgoing)
         except MeshError as error:
             logger.warning("a message on %r did not come from the mesh: %s", topic, error)
 
-    def _resume(self) -> None:
-        """Repeat to a new reign what the last one has not acknowledged."""
-        if self._reign != self._broker.reigns:
-            self._reign = self._broker.reigns
-            for outgoing in self._outgoing.values():
-                outgoing.switch(self._number)
-                self._pump(outgoing)
+    def _repeat(self) -> None:
+        """Give a new reign what the last one has not acknowledged."""
+        for outgoing in self._outgoing.values():
+            outgoing.switch(self._number)
+            self._pump(outgoing)
 
     def _pump(self, outgoing: Outgoing) -> None:
         self._to_broker.feed(b"".join(outgoing.take()))
@@ -175,6 +169,7 @@ class Bridge:
         """Every subscriber has what came from the mesh."""
         outgoing = self._outgoing[accepted.topic]
         outgoing.accept(accepted.sequence)
+        self._accepted.add(outgoing)
         self._wake.unpark_all()
 
     def refuse(self, reason: str) -> None:

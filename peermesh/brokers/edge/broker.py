@@ -6,44 +6,43 @@ over when its claim is gone.
 
 from __future__ import annotations
 
-import contextlib
 import uuid
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
+from itertools import chain
 from typing import Final
 
 import trio
 
-from endpoint import arguments
 from endpoint.port_access import PortAccess
 from endpoint.shielding import shielded
 from handshake.rules import Rules
 from net.acceptor import Acceptor, Arrival
 from net.network import Network
 from peermesh.brokers.edge.access import PORT
-from peermesh.brokers.edge.guests import Guest, Sink
+from peermesh.brokers.edge.guests import Guest, PublishingGuest, Sink, SubscribingGuest
 from peermesh.brokers.edge.hall import Consequence, Hall
 from peermesh.brokers.edge.lifecycle import (
-    IDLE_SECONDS,
     ChannelMap,
     ClosePorts,
     OpenPorts,
+    PortList,
     Ports,
     State,
-    Topic,
 )
-from peermesh.brokers.edge.line import SILENCE_SECONDS, Line, make_network, open_budget
-from peermesh.brokers.edge.messages import ControlMessage
+from peermesh.brokers.edge.line import SILENCE_SECONDS, Line, make_network
+from peermesh.brokers.edge.messages import Welcome
 from peermesh.brokers.edge.opened import Opened
-from peermesh.brokers.edge.ports import ANY_PORT, PortList
+from peermesh.brokers.edge.options import Options
+from peermesh.brokers.edge.reception import Badge, Reception
 from peermesh.brokers.edge.registry import Registry
 from peermesh.brokers.edge.reign import Reign
 from peermesh.brokers.edge.relay import Acknowledge, Disconnect, Send
 from peermesh.brokers.edge.statistics import BrokerStatistics, ChannelStatistics
 from peermesh.brokers.edge.subscription import RESUME_SECONDS
 from peermesh.brokers.edge.tree import Address, Addresses
-from wire.errors import AddressInUse, MeshError
-from wire.framing import NodeFrame
+from wire.errors import AddressInUse
 from wire.logs import logger_of
 
 logger = logger_of("peermesh.brokers.edge")
@@ -58,8 +57,6 @@ TICK_SECONDS: Final = 0.2
 CONNECTIONS_MAX: Final = 16_384
 """Clients at all ports together, as far as files allow. Beyond, they are refused."""
 
-ANY_PORTS: Final = (ANY_PORT, ANY_PORT)
-
 OPEN_AGAIN_SECONDS: Final = 0.5
 """The pause before other ports are tried, when the system gave none."""
 
@@ -70,56 +67,47 @@ class EdgeBroker(Opened):
     It serves as long as the registry knows no other broker that does; ``await broker.active()``.
     """
 
-    def __init__(  # noqa: PLR0913 - keywords, one for each thing to say
+    def __init__(
         self,
         registry: Registry,
+        options: Options | None = None,
         *,
-        address: str = "127.0.0.1",
-        ports: Iterable[int] | None = None,
-        default_ports: Ports = ANY_PORTS,
-        idle_seconds: float = IDLE_SECONDS,
         network: Network | None = None,
         guard: PortAccess | None = None,
         may_be_known: bool = False,
     ) -> None:
         """Set up, doing nothing yet.
 
-        ``ports`` is the list that topic channels take their two from; without one the system
-        chooses. ``default_ports`` are those of the default channel. ``address`` is registered, and
-        has to be one that clients can reach; without a ``network`` that says otherwise it is a
-        loopback address. ``guard`` has the roles; without one everything is permitted.
-        ``may_be_known`` says that clients of an earlier broker may come although nothing of it is
-        in the registry.
+        Without a ``network`` that says otherwise the address has to be a loopback one. ``guard``
+        has the roles; without one everything is permitted. ``may_be_known`` says that clients of an
+        earlier broker may come although nothing of it is in the registry.
         """
         self.id: Final = uuid.uuid4().bytes
         self._registry = registry
-        self._address = arguments.host("address", address)
-        if not isinstance(default_ports, (tuple, list)) or len(default_ports) != len(ANY_PORTS):
-            raise TypeError(f"default_ports={default_ports!r:.80}: give two ports, (4040, 4041)")
-        receiver, sender = (
-            arguments.port("default_ports", port, least=ANY_PORT) for port in default_ports
-        )
-        self._default_ports = (receiver, sender)
-        if ports is not None:
-            ports = [arguments.port("ports", port) for port in ports]
-        idle_seconds = arguments.seconds("idle_seconds", idle_seconds)
+        self._options = options or Options()
+        self._address = self._options.address
         self._network = network or make_network()
         self._guard = guard or PortAccess(PORT, Rules(), None)
         self._may_be_known = may_be_known
-        self._acceptor = Acceptor(self._network, members_max=CONNECTIONS_MAX)
-        self._unfinished = open_budget()
-        self.hall = Hall(ChannelMap(self.id.hex(), PortList(ports), idle_seconds))
+        self._is_leaving = False
+        self.reception = Reception(
+            Acceptor(self._network, members_max=CONNECTIONS_MAX),
+            self._network,
+            self._guard,
+            PORT,
+            is_open=lambda: self.is_active and not self._is_leaving,
+        )
+        ports, idle_seconds = PortList(self._options.ports), self._options.idle_seconds
+        self.hall = Hall(ChannelMap(self.id.hex(), ports, idle_seconds))
         self._sinks: dict[int, Sink] = {}
-        self._guests: dict[int, Guest] = {}
         self._rooms: dict[str, trio.CancelScope] = {}
         self._nursery: trio.Nursery | None = None
         self._reign: Reign | None = None
-        self._is_leaving = False
         self._changed = trio.Event()
         self._progress = trio.lowlevel.ParkingLot()
         """Woken when messages were taken, and when a channel's ports are closed."""
-        self.reigns = 0
-        """How often this broker began to serve, with nothing of what was before."""
+        self.on_reign: list[Callable[[], object]] = []
+        """Called when this broker begins to serve, with nothing of what was before."""
 
     # Life.
 
@@ -128,13 +116,12 @@ class EdgeBroker(Opened):
         async with trio.open_nursery() as outer:
             nursery = self._nursery = await outer.start(_shelter)
             try:
-                addresses = await self._listen(nursery, "", self._default_ports)
+                addresses = await self._listen(nursery, "", self._options.default_ports)
                 self._reign = Reign(
                     self._registry, self.id, addresses, self._open_topics, self._is_known
                 )
                 nursery.start_soon(self._reign.run, self._begin, self._stand_by)
                 nursery.start_soon(self._tick_forever)
-                self._guard.on_change.append(self._recheck)
                 nursery.start_soon(self._guard.refresh_forever)
                 try:
                     yield
@@ -150,7 +137,7 @@ class EdgeBroker(Opened):
         with shielded("subscribers to take what they were sent", LEAVE_SECONDS):
             while reign.is_active and not self.hall.is_taken:
                 await self._progress.park()
-            for guest in list(self._guests.values()):
+            for guest in list(self.reception.visitors.values()):
                 await guest.line.drain()  # Publishers need not repeat what they are told of.
         with shielded("the registry to forget a broker", SILENCE_SECONDS):
             await reign.end()
@@ -165,22 +152,19 @@ class EdgeBroker(Opened):
         is_held = was_there or self._may_be_known
         until = trio.current_time() + RESUME_SECONDS if is_held else None
         self.hall.begin(until, known)
-        self.reigns += 1
+        for heed in self.on_reign:
+            heed()
         self._announce()
 
     async def _stand_by(self) -> None:
         logger.warning("another broker serves: this one stands by")
-        for guest in list(self._guests.values()):
-            guest.refuse("another broker serves now: look it up")
+        for guest in list(self.reception.visitors.values()):
+            guest.line.refuse("another broker serves now: look it up")
         for scope in list(self._rooms.values()):
             scope.cancel()
         self._announce()
         while self._rooms:
             await self._progress.park()
-
-    def _recheck(self) -> None:
-        for guest in list(self._guests.values()):
-            guest.recheck()
 
     def _announce(self) -> None:
         self._changed.set()
@@ -264,75 +248,38 @@ class EdgeBroker(Opened):
 
     async def _listen(self, nursery: trio.Nursery, here: str, ports: Ports) -> Addresses:
         bound: list[int] = []
-        listening: list[tuple[list[trio.SocketListener], bool]] = []
-        for port, is_receiver in zip(ports, (True, False), strict=True):
+        listening: list[list[trio.SocketListener]] = []
+        for port in ports:
             try:
                 listeners = await self._network.listen(self._address, port)
             except AddressInUse:
-                for others, _ in listening:
-                    for listener in others:
-                        listener.socket.close()
+                for listener in chain(*listening):
+                    listener.socket.close()
                 raise
             bound.append(listeners[0].socket.getsockname()[1])
-            listening.append((listeners, is_receiver))
-        for listeners, is_receiver in listening:
-            handler = partial(self._accept, here, is_receiver=is_receiver)
-            nursery.start_soon(self._acceptor.serve, listeners, handler, nursery.start_soon)
+            listening.append(listeners)
+        for listeners, kind in zip(listening, (PublishingGuest, SubscribingGuest), strict=True):
+            receive = partial(self._receive, here, kind)
+            nursery.start_soon(self.reception.serve, listeners, receive, nursery)
         return self._addresses((bound[0], bound[1]))
 
-    async def _accept(self, here: str, arrival: Arrival, *, is_receiver: bool) -> None:
-        if not self.is_active or self._is_leaving:
-            return
-        seen = arrival.address
-        try:
-            transport = await arrival.transport()
-            principal = self._network.principal(transport)
-            line = Line(transport, is_stranger=True, unfinished=self._unfinished)
-        except (OSError, trio.BrokenResourceError, trio.TooSlowError, MeshError) as error:
-            logger.info("a client at %s was refused: %s", seen, error)
-            return
-        self._guard.refresh()
-        guest = Guest(self.hall, line, here, self.apply, self._guard.access, principal)
-        address = str(Address(*seen)) if seen is not None else "null"
-        topic = self.hall.channels.find(here)
-        handle = partial(self._hear, guest, address, arrival, is_receiver=is_receiver)
-        arrival.farewell = guest.refuse
-        try:
-            with self._present(guest, topic if is_receiver else None):
-                await line.serve(handle)
-        except Exception:
-            logger.exception("a connection from %s failed; all others go on", seen)
-
-    @contextlib.contextmanager
-    def _present(self, guest: Guest, topic: Topic | None) -> Iterator[None]:
-        number = guest.line.number
-        self._guests[number] = self._sinks[number] = guest
+    @asynccontextmanager
+    async def _receive(
+        self, here: str, kind: Callable[..., Guest], line: Line, badge: Badge, arrival: Arrival
+    ) -> AsyncIterator[Guest]:
+        address = "null" if arrival.address is None else str(Address(*arrival.address))
+        guest = kind(line, badge, self.hall, self.apply, Welcome(self.id, address), here)
+        topic = self.hall.channels.find(here) if kind is PublishingGuest else None
+        self._sinks[line.number] = guest
         if topic is not None:
             topic.publishers += 1
         try:
-            yield
+            yield guest
         finally:
             if topic is not None:
                 topic.publishers -= 1
-            del self._guests[number], self._sinks[number]
-            self.hall.lost(number)
-
-    def _hear(
-        self,
-        guest: Guest,
-        address: str,
-        arrival: Arrival,
-        message: NodeFrame | ControlMessage,
-        *,
-        is_receiver: bool,
-    ) -> None:
-        if not guest.client:
-            guest.greet(message, self.id, address)
-            arrival.prove()
-        elif is_receiver:
-            guest.from_publisher(message)
-        else:
-            guest.from_subscriber(message)
+            del self._sinks[line.number]
+            self.hall.lost(line.number)
 
     @property
     def is_active(self) -> bool:
@@ -345,7 +292,7 @@ class EdgeBroker(Opened):
         """Count what there is."""
         return BrokerStatistics(
             is_active=self.is_active,
-            connections=len(self._guests),
+            connections=len(self.reception.visitors),
             ports_free=self.hall.channels.ports.free,
             channels=tuple(ChannelStatistics.of(topic) for topic in self.hall.channels),
         )

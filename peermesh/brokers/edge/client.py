@@ -13,7 +13,7 @@ from endpoint.shielding import shielded
 from handshake.credentials import Credentials
 from peermesh.brokers.edge.errors import EdgeClosed, RegistryDenied, RegistryError
 from peermesh.brokers.edge.line import Handler, Line, make_network
-from peermesh.brokers.edge.messages import Beat, ControlMessage, Denied, Hello, Welcome, expect
+from peermesh.brokers.edge.messages import ControlMessage, Denied, Hello, Welcome, expect
 from peermesh.brokers.edge.opened import Opened
 from peermesh.brokers.edge.registry import Registry, Watch
 from peermesh.brokers.edge.tree import (
@@ -218,8 +218,6 @@ class Client(Opened):
                 return
             if self._lines.get(topic) is line:
                 self._on_message(topic, line, message)
-                return
-            if isinstance(message, Beat):
                 return
             welcome = expect(message, Welcome)
             self._lines[topic], self._denied = line, None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
@@ -10,32 +11,28 @@ import trio
 
 from endpoint.port_access import PortAccess
 from endpoint.shielding import shielded
-from handshake.access import StoreOf, Thing
+from handshake.access import StoreOf
 from net.acceptor import Acceptor, Arrival
 from net.network import Network
-from peermesh.brokers.edge.access import ENTER, REGISTRY, STORE, demand
+from peermesh.brokers.edge.access import REGISTRY, STORE, demand
 from peermesh.brokers.edge.embedded import EmbeddedTree, Session
 from peermesh.brokers.edge.errors import RegistryError
-from peermesh.brokers.edge.line import SILENCE_SECONDS, Line, open_budget
+from peermesh.brokers.edge.line import SILENCE_SECONDS, Line
 from peermesh.brokers.edge.messages import (
     Answer,
     Ask,
-    Beat,
     Changed,
     ControlMessage,
-    Denied,
     Hello,
     Welcome,
     expect,
 )
+from peermesh.brokers.edge.reception import Badge, Reception, Visitor
 from peermesh.brokers.edge.registry import Watch
 from peermesh.brokers.edge.request_queue import RequestQueue
 from wire.errors import MeshError, NotAllowed, RemoteProtocolError
 from wire.framing import NodeFrame
 from wire.limits import KIB
-from wire.logs import logger_of
-
-logger = logger_of("peermesh.brokers.edge")
 
 CLIENTS_MAX: Final = 4096
 """Clients of one registry port, as far as files allow. Beyond, they are refused."""
@@ -58,8 +55,6 @@ WATCHES_MAX: Final = 16_384
 _MAKING: Final = ("write", "register", "claim")
 """Operations that may make nodes."""
 
-Check = Callable[[str, Thing], object]
-
 HERE: Final = "registry"
 """What a client's ``Hello`` asks for at this port, where others name a topic; no path has it."""
 
@@ -74,174 +69,106 @@ async def serve_registry(
 ) -> None:
     """Serve the tree until cancelled, by the roles of ``guard``; starts with the port."""
     listeners = await network.listen(address, port)
-    unfinished = open_budget()
-    access, desks = guard.access_of(REGISTRY), set[Desk]()
-
-    async def handle(arrival: Arrival) -> None:
-        try:
-            transport = await arrival.transport()
-            principal = network.principal(transport)
-            line = Line(transport, is_stranger=True, unfinished=unfinished)
-        except (OSError, trio.BrokenResourceError, trio.TooSlowError, MeshError) as error:
-            logger.info("a client of the registry was refused: %s", error)
-            return
-        arrival.farewell = line.refuse
-        guard.refresh()
-        desk = Desk(tree.session(), line, arrival.prove, partial(access.check, principal))
-        desks.add(desk)
-        try:
-            await desk.serve()
-        except Exception:
-            logger.exception("a client of the registry failed; all others go on")
-        finally:
-            desks.discard(desk)
-
-    def recheck() -> None:
-        for desk in list(desks):
-            desk.recheck()
-
-    task_status.started(listeners[0].socket.getsockname()[1])
-    guard.on_change.append(recheck)
     acceptor = Acceptor(network, members_max=CLIENTS_MAX)
+    reception = Reception(acceptor, network, guard, REGISTRY)
+    task_status.started(listeners[0].socket.getsockname()[1])
     async with trio.open_nursery() as nursery:
-        await acceptor.serve(listeners, handle, nursery.start_soon)
+        await reception.serve(listeners, partial(open_desk, tree.session), nursery)
 
 
-class Desk:
+@asynccontextmanager
+async def open_desk(
+    session_of: Callable[[], Session], line: Line, badge: Badge, _arrival: Arrival | None = None
+) -> AsyncIterator[Desk]:
+    """Give a client a session of its own, whose nodes go with it."""
+    session = session_of()
+    try:
+        async with trio.open_nursery() as nursery:
+            yield Desk(line, badge, session, nursery)
+            nursery.cancel_scope.cancel()
+    finally:
+        with shielded("the nodes of a lost client to be removed", SILENCE_SECONDS):
+            await session.close()
+
+
+class Desk(Visitor):
     """One client at the registry's port. Its ephemeral nodes go with its connection."""
 
-    def __init__(
-        self, session: Session, line: Line, prove: Callable[[], object], check: Check
-    ) -> None:
-        """Serve a connection; call ``prove`` when the client has said what it came for.
-
-        ``check`` raises ``NotAllowed`` for a verb and an object that its role does not permit.
-        """
-        self._prove = prove
-        self._check_right = check
+    def __init__(self, line: Line, badge: Badge, session: Session, nursery: trio.Nursery) -> None:
+        """Do in a session what the client asks for, by tasks of a nursery."""
+        super().__init__(line, badge, StoreOf(STORE))
         self._session = session
-        self._line = line
+        self._nursery = nursery
         self._requests = RequestQueue()
-        self._nursery: trio.Nursery | None = None
         self._watches: dict[str, tuple[Watch, trio.CancelScope]] = {}
-        self._is_known = False
 
-    async def serve(self) -> None:
-        """Do what is asked until the connection ends."""
-        try:
-            async with trio.open_nursery() as nursery:
-                self._nursery = nursery
-                await self._line.serve(self._hear)
-                nursery.cancel_scope.cancel()
-        finally:
-            with shielded("the nodes of a lost client to be removed", SILENCE_SECONDS):
-                await self._session.close()
+    def greet(self, hello: Hello) -> Welcome:
+        """See whether it wants a registry."""
+        if hello.topic != HERE:
+            raise RemoteProtocolError("this is the port of a registry: ask it for the channels")
+        return Welcome(b"", "null")
 
-    def _hear(self, message: NodeFrame | ControlMessage) -> None:
-        if isinstance(message, Beat):
-            return
-        if not self._is_known:
-            if expect(message, Hello).topic != HERE:
-                raise RemoteProtocolError("this is the port of a registry: ask it for the channels")
-            try:
-                self._check_right(ENTER, StoreOf(STORE))
-            except NotAllowed as error:
-                self._line.tell(Denied("", 0, 0, str(error)))
-                raise
-            self._is_known = True
-            self._line.welcome()
-            self._prove()
-            self._line.tell(Welcome(b"", "null"))
-            return
+    def heed(self, message: NodeFrame | ControlMessage) -> None:
+        """Take a request in."""
         self._requests.add(expect(message, Ask))
-        self._line.note_waiting(self._requests.size)
+        self.line.note_waiting(self._requests.size)
         self._begin()
 
-    def recheck(self) -> None:
-        """End what the roles no longer permit: watches, or the connection and all of its nodes."""
-        if not self._is_known:
-            return
-        try:
-            self._check_right(ENTER, StoreOf(STORE))
-        except NotAllowed as error:
-            self._line.tell(Denied("", 0, 0, str(error)))
-            self._line.refuse(str(error))
-            return
+    def review(self) -> None:
+        """End watches whose right was withdrawn."""
         for path in list(self._watches):
-            try:
-                self._check_right(*demand("watch", path))
-            except NotAllowed:
+            if self.badge.objection(*demand("watch", path)) is not None:
                 self._unfollow(path)
 
     def _begin(self) -> None:
         """Start every request whose turn it is."""
-        assert self._nursery is not None
         while (ask := self._requests.next()) is not None:
-            self._nursery.start_soon(self._answer, ask, self._nursery)
+            self._nursery.start_soon(self._answer, ask)
 
-    async def _answer(self, ask: Ask, nursery: trio.Nursery) -> None:
-        if not self._line.is_ending:  # There is someone to answer to.
+    async def _answer(self, ask: Ask) -> None:
+        if not self.line.is_ending:  # There is someone to answer to.
             try:
-                await self._check(ask)
-                answer = Answer(ask.number, "", is_denied=False, lines=await self._do(ask, nursery))
-                self._line.tell(answer)
+                answer = Answer(ask.number, "", is_denied=False, lines=await self._do(ask))
+                self.line.tell(answer)
             except MeshError as error:  # which may be the size of the answer
                 is_denied = isinstance(error, NotAllowed)
-                self._line.tell(Answer(ask.number, str(error), is_denied=is_denied, lines=""))
+                self.line.tell(Answer(ask.number, str(error), is_denied=is_denied, lines=""))
         self._requests.end(ask)
-        self._line.note_waiting(self._requests.size)
+        self.line.note_waiting(self._requests.size)
         self._begin()
 
-    async def _check(self, ask: Ask) -> None:
+    async def _do(self, ask: Ask) -> str:
         if max(len(ask.path), len(ask.data)) > NODE_SIZE_MAX:
             raise RegistryError(f"a path and its data have up to {NODE_SIZE_MAX} bytes each")
         if ask.path.count("/") > PATH_DEPTH_MAX:
             raise RegistryError(f"a path has up to {PATH_DEPTH_MAX} names")
-        self._check_right(*demand(ask.operation, ask.path))
+        if (why := self.badge.objection(*demand(ask.operation, ask.path))) is not None:
+            raise NotAllowed(why)
         if ask.operation in _MAKING and await self._session.would_pass(NODES_MAX, ask.path):
             raise RegistryError(f"the tree has {NODES_MAX} nodes already: remove some")
-
-    async def _do(self, ask: Ask, nursery: trio.Nursery) -> str:
-        session, path, data = self._session, ask.path, ask.data
-        match ask.operation:
-            case "read":
-                found = await session.read(path)
-                return "" if found is None else "=" + found
-            case "children":
-                return "\n".join(await session.children(path))
-            case "write":
-                await session.write(path, data)
-            case "remove":
-                await session.remove(path)
-            case "register":
-                await session.register(path, data)
-            case "unregister":
-                await session.unregister(path)
-            case "claim":
-                return "=" if await session.claim(path, data) else ""
-            case "watch":
-                self._follow(path, nursery)
-            case "unwatch":
-                self._unfollow(path)
-            case other:
-                raise RegistryError(f"the registry does not know how to {other!r}")
+        if ask.operation == "watch":
+            self._follow(ask.path)
+        elif ask.operation == "unwatch":
+            self._unfollow(ask.path)
+        else:
+            return await self._session.ask(ask.operation, ask.path, ask.data)
         return ""
 
-    def _follow(self, path: str, nursery: trio.Nursery) -> None:
+    def _follow(self, path: str) -> None:
         if path in self._watches:
             return
         if len(self._watches) >= WATCHES_MAX:
             raise RegistryError(f"{WATCHES_MAX} nodes are watched already")
         watch, scope = self._session.watch(path), trio.CancelScope()
         self._watches[path] = (watch, scope)
-        nursery.start_soon(self._tell_changes, path, watch, scope)
+        self._nursery.start_soon(self._tell_changes, path, watch, scope)
 
     async def _tell_changes(self, path: str, watch: Watch, scope: trio.CancelScope) -> None:
         try:
             with scope:
                 while True:
                     await watch.wait()
-                    self._line.tell(Changed(path))
+                    self.line.tell(Changed(path))
         finally:
             self._session.unwatch(watch)
 

@@ -2,12 +2,13 @@
 
 The first broker's endpoint holds the store's master; further brokers, peered with it, hold clones.
 When the master is lost, the first survivor in order promotes its clone, and removes what was
-registered through the lost one.
+registered through the lost one. With voters it is a replica group: that elects, and the leader
+removes.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
@@ -16,17 +17,17 @@ import trio
 from endpoint.endpoint import Endpoint
 from endpoint.mesh.status import StatusCode
 from endpoint.replicas.attaching import Backend
+from endpoint.replicas.groups.replica import ReplicaStore
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.reading import Entry
-from endpoint.replicas.stores.store import Store
+from endpoint.replicas.stores.store import Store as SingleStore
 from endpoint.replicas.stores.watching import Commit
 from endpoint.shielding import shielded
 from peermesh.brokers.edge.access import STORE
 from peermesh.brokers.edge.errors import RegistryError
 from peermesh.brokers.edge.opened import Opened
-from peermesh.brokers.edge.registry import Watch
+from peermesh.brokers.edge.registry import Registry, Watchers
 from peermesh.brokers.edge.tree import NULL, parents
-from peermesh.brokers.edge.watching import Watchers
 from wire.errors import MasterExists, MeshError
 from wire.limits import MIB
 from wire.logs import logger_of
@@ -54,15 +55,26 @@ OWN_MAX: Final = 16_384
 OWN_SIZE_MAX: Final = 16 * MIB
 """Bytes of them: a thousand each would be many."""
 
+LOST_MAX: Final = 1_024
+"""Endpoints that are lost, of which the next leader removes what the last one did not."""
+
 Result = TypeVar("Result")
+
+Store = SingleStore | ReplicaStore
+"""What holds the tree: a master, a clone, or a replica of a group."""
 
 
 class EmbeddedTree(Opened):
     """The tree, at one broker: ``async with EmbeddedTree(endpoint) as tree``."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        """Keep it in a store of this endpoint's mesh; peer first, to share another's."""
+    def __init__(self, endpoint: Endpoint, voters: Sequence[str] = ()) -> None:
+        """Keep it in a store of this endpoint's mesh; peer first, to share another's.
+
+        With ``voters``, names of endpoints, that is a group of their replicas.
+        """
         self._endpoint = endpoint
+        self._voters = tuple(voters)
+        self._lost: dict[str, None] = {}
         self._store: Store | None = None
         self._sessions: dict[Session, None] = {}
         self._count = 0
@@ -87,7 +99,10 @@ class EmbeddedTree(Opened):
                         await store.close()
 
     async def _attach(self) -> None:
-        """Be the master, unless there is one."""
+        """Attach a replica where there are voters; else the master, unless there is one."""
+        if self._voters:
+            self._store = await self._endpoint.attach_replica(STORE, voters=self._voters)
+            return
         try:
             self._store = await self._endpoint.attach_master(STORE, Backend.Memory)
         except MasterExists:
@@ -116,10 +131,28 @@ class EmbeddedTree(Opened):
                 if event.status is StatusCode.ENDPOINT_UNREACHABLE:
                     await self._succeed(str(event.endpoint))
                 elif event.status is StatusCode.ENDPOINT_DISCOVERED:
-                    await self._restore()  # Whoever it is may have taken us for gone.
+                    self._lost.pop(str(event.endpoint), None)
+                    await self._restore()  # It may have taken us for gone.
+                elif event.status is StatusCode.STORE_MASTER_FOUND and event.store == STORE:
+                    await self._remove_lost()
+
+    async def _remove_lost(self) -> None:
+        """Remove what belonged to lost endpoints, where the replica here leads."""
+        store = self._find()
+        if isinstance(store, ReplicaStore) and store.is_leader():
+            for lost in list(self._lost):
+                await self._remove_owned_by(lost)
+                self._lost.pop(lost, None)
 
     async def _succeed(self, lost: str) -> None:
         store = self._find()
+        if isinstance(store, ReplicaStore):
+            self._lost[lost] = None
+            if len(self._lost) > LOST_MAX:
+                del self._lost[next(iter(self._lost))]
+            await self._remove_lost()
+            self.watchers.push_all()
+            return
         if not store.is_master():
             await trio.sleep(await self._rank(lost) * RANK_SECONDS)
             if await store.await_idle(timeout=ALIVE_SECONDS):
@@ -145,12 +178,7 @@ class EmbeddedTree(Opened):
         return sorted(members - {f"{MEMBERS}/{lost}"}).index(me)
 
     async def _remove_owned_by(self, lost: str) -> None:
-        async def remove(store: Store) -> None:
-            for key, node in await store.items():
-                if isinstance(node, tuple) and str(node[1]).startswith(lost):
-                    await (await store.erase(key)).applied()
-
-        await self.ask(remove)
+        await self.ask(partial(_erase, lambda _, owner: owner.startswith(lost)))
 
     # Sessions.
 
@@ -177,113 +205,48 @@ class EmbeddedTree(Opened):
             await trio.sleep(AGAIN_SECONDS)
 
 
-async def _count(store: Store) -> int:
-    return len(store.part.table.keys())
-
-
-async def _make(path: str, store: Store) -> bool:
-    return await store.put_unique(path, (NULL, ""))
-
-
-class Session:
+class Session(Registry):
     """A registry for one client, or for the broker itself."""
 
     def __init__(self, tree: EmbeddedTree, owner: str) -> None:
         """Use ``EmbeddedTree.session``."""
+        super().__init__(tree.watchers)
         self._tree = tree
         self._owner = owner
         self._mine: dict[str, str] = {}
         self._size = 0
 
-    async def read(self, path: str) -> str | None:
-        """Give a node's data; ``None`` if there is no such node."""
-        node = await self._tree.ask(lambda store: store.get(path))
-        return str(node[0]) if isinstance(node, tuple) else None
+    async def ask(self, operation: str, path: str, data: str = "") -> str:
+        """Do something, as ``Registry`` says; raises ``RegistryError`` for what cannot be done.
 
-    async def children(self, path: str) -> list[str]:
-        """Give the names of the nodes right below, sorted."""
-        keys = await self._tree.ask(lambda store: store.keys())
-        start = path.rstrip("/") + "/"
-        below = (str(key).removeprefix(start) for key in keys if str(key).startswith(start))
-        return sorted({name.partition("/")[0] for name in below})
-
-    async def would_pass(self, limit: int, path: str) -> bool:
-        """Tell whether there would be more nodes than that with a path and all above it."""
-        nodes = {path, *parents(path)}
-        if await self._tree.ask(_count) + len(nodes) <= limit:
-            return False
-        keys = await self._tree.ask(lambda store: store.keys())
-        return len(nodes.union(map(str, keys))) > limit
-
-    async def write(self, path: str, data: str) -> None:
-        """Set a node's data, making it and those above it."""
-        for above in parents(path):
-            await self._tree.ask(partial(_make, above))
-        await self._put(path, data, "")
-
-    async def _put(self, path: str, data: str, owner: str) -> None:
-        async def put(store: Store) -> None:
-            await (await store.put(path, (data, owner))).applied()
-
-        await self._tree.ask(put)
-
-    async def remove(self, path: str) -> None:
-        """Remove a node and all below it, if it is there."""
-
-        async def erase(store: Store) -> None:
-            receipts: list[Receipt] = []
-            for key in await store.keys():
-                if key == path or str(key).startswith(path + "/"):
-                    receipts.append(await store.erase(key))  # noqa: PERF401 - it waits
-            for receipt in receipts:
-                await receipt.applied()
-
-        await self._tree.ask(erase)
-
-    async def register(self, path: str, data: str) -> None:
-        """Make an ephemeral node, if the one above is there; it comes back with the next store.
-
-        Raises ``RegistryError`` for more nodes than a session may have.
+        A session registers up to ``OWN_MAX`` nodes.
         """
+        work = _WORK.get(operation)
+        if work is None:
+            raise RegistryError(f"the registry does not know how to {operation!r}")
+        if operation == "register":
+            self._keep(path, data)
+        elif operation == "unregister" and path in self._mine:
+            self._size -= len(path) + len(self._mine.pop(path))
+        return await self._tree.ask(partial(work, path, data, self._owner))
+
+    def _keep(self, path: str, data: str) -> None:
         known = self._mine.get(path)
         size = self._size + len(data) + (len(path) if known is None else -len(known))
         if (known is None and len(self._mine) >= OWN_MAX) or size > OWN_SIZE_MAX:
             raise RegistryError(f"up to {OWN_MAX} ephemeral nodes, of {OWN_SIZE_MAX} bytes in all")
         self._mine[path], self._size = data, size
-        above = parents(path)
-        if not above or await self.read(above[-1]) is not None:
-            await self._put(path, data, self._owner)
 
-    async def unregister(self, path: str) -> None:
-        """Remove an ephemeral node of ours."""
-        data = self._mine.pop(path, None)
-        if data is not None:
-            self._size -= len(path) + len(data)
+    async def would_pass(self, limit: int, path: str) -> bool:
+        """Tell whether there would be more nodes than that with a path and all above it."""
 
-        async def erase(store: Store) -> None:
-            node = await store.get(path)
-            if isinstance(node, tuple) and node[1] == self._owner:
-                await (await store.erase(path)).applied()
+        async def keys(store: Store) -> set[str]:
+            if len(store.part.table.keys()) + len(nodes) <= limit:
+                return set()
+            return {str(key) for key in await store.keys()}
 
-        await self._tree.ask(erase)
-
-    async def claim(self, path: str, data: str) -> bool:
-        """Make an ephemeral node if there is none; tell whether it is there as we wanted it."""
-        node = (data, self._owner)
-        if await self._tree.ask(lambda store: store.put_unique(path, node)):
-            return True
-        return await self.read(path) == data
-
-    async def clear(self) -> None:
-        """Do nothing: all who hold this tree are brokers, and the next one clears it at once."""
-
-    def watch(self, *paths: str) -> Watch:
-        """Follow the data of some nodes, from now on."""
-        return self._tree.watchers.add(paths)
-
-    def unwatch(self, watch: Watch) -> None:
-        """Follow them no longer."""
-        self._tree.watchers.remove(watch)
+        nodes = {path, *parents(path)}
+        return len(nodes | await self._tree.ask(keys)) > limit
 
     async def restore(self) -> None:
         """Write again what is ours, in a new store."""
@@ -293,11 +256,71 @@ class Session:
     async def close(self) -> None:
         """Remove all ephemeral nodes of this session."""
         self._tree.forget(self)
-        owner = self._owner
+        await self._tree.ask(partial(_erase, lambda _, owner: owner == self._owner))
 
-        async def erase(store: Store) -> None:
-            for key, node in await store.items():
-                if isinstance(node, tuple) and node[1] == owner:
-                    await (await store.erase(key)).applied()
 
-        await self._tree.ask(erase)
+# What is done in the store: a node's value is its data, and its owner if it is ephemeral.
+
+
+async def _read(path: str, _data: str, _owner: str, store: Store) -> str:
+    node = await store.get(path)
+    return f"={node[0]}" if isinstance(node, tuple) else ""
+
+
+async def _children(path: str, _data: str, _owner: str, store: Store) -> str:
+    start = path.rstrip("/") + "/"
+    keys = map(str, await store.keys())
+    below = {key.removeprefix(start).partition("/")[0] for key in keys if key.startswith(start)}
+    return "\n".join(sorted(below))
+
+
+async def _write(path: str, data: str, _owner: str, store: Store) -> str:
+    for above in parents(path):
+        await store.put_unique(above, (NULL, ""))
+    await (await store.put(path, (data, ""))).applied()
+    return ""
+
+
+async def _remove(path: str, _data: str, _owner: str, store: Store) -> str:
+    return await _erase(lambda key, _: key == path or key.startswith(path + "/"), store)
+
+
+async def _register(path: str, data: str, owner: str, store: Store) -> str:
+    above = parents(path)
+    if not above or await store.get(above[-1]) is not None:
+        await (await store.put(path, (data, owner))).applied()
+    return ""
+
+
+async def _unregister(path: str, _data: str, owner: str, store: Store) -> str:
+    node = await store.get(path)
+    if isinstance(node, tuple) and node[1] == owner:
+        await (await store.erase(path)).applied()
+    return ""
+
+
+async def _claim(path: str, data: str, owner: str, store: Store) -> str:
+    is_ours = await store.put_unique(path, (data, owner))
+    return "=" if is_ours or await _read(path, data, owner, store) == f"={data}" else ""
+
+
+_WORK: Final = {
+    "read": _read,
+    "children": _children,
+    "write": _write,
+    "remove": _remove,
+    "register": _register,
+    "unregister": _unregister,
+    "claim": _claim,
+}
+
+
+async def _erase(is_meant: Callable[[str, str], bool], store: Store) -> str:
+    """Erase the nodes of which ``is_meant`` is true, given path and owner."""
+    receipts: list[Receipt] = []
+    for key, node in await store.items():
+        if isinstance(node, tuple) and is_meant(str(key), str(node[1])):
+            receipts.append(await store.erase(key))
+    for receipt in receipts:
+        await receipt.applied()
+    return ""

@@ -6,12 +6,12 @@ opened meanwhile. A topic that only has subscribers sleeps until its first messa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from peermesh.brokers.edge.ports import PortList
 from peermesh.brokers.edge.relay import Relay
 from wire.errors import LimitExceeded
 
@@ -21,7 +21,33 @@ TOPICS_MAX: Final = 8_192
 IDLE_SECONDS: Final = 5.0
 """How long a channel without publishers and subscribers stays: some reconnections."""
 
+ANY_PORT = 0  # One that the system chooses.
+
 Ports = tuple[int, int]
+
+
+class PortList:
+    """The ports that are free for channels, taken in pairs and given back (seed: port list)."""
+
+    def __init__(self, ports: Iterable[int] | None = None) -> None:
+        """Use these ports only; without a list the system chooses, and what it chose is reused."""
+        self._is_open_ended = ports is None
+        self._free = deque(dict.fromkeys(ports or ()))
+
+    @property
+    def free(self) -> int:
+        """Count the ports that are free, and known."""
+        return len(self._free)
+
+    def take(self) -> Ports | None:
+        """Take two ports, the longest unused first; ``None`` until some are given back."""
+        if len(self._free) >= 2:
+            return self._free.popleft(), self._free.popleft()
+        return (ANY_PORT, ANY_PORT) if self._is_open_ended else None
+
+    def give_back(self, ports: Ports) -> None:
+        """Let ports be used again."""
+        self._free.extend(port for port in ports if port != ANY_PORT)
 
 
 class State(Enum):

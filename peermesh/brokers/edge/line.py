@@ -16,7 +16,14 @@ from peermesh.brokers.edge import messages
 from peermesh.brokers.edge.messages import Beat, ControlMessage, Refused
 from peermesh.brokers.unfinished import Unfinished
 from wire.errors import ErrorCode, MeshError, RemoteProtocolError
-from wire.framing import VERSION_MAX, VERSION_MIN, FrameDecoder, NodeFrame, encode_preamble
+from wire.framing import (
+    VERSION_MAX,
+    VERSION_MIN,
+    ControlFrame,
+    FrameDecoder,
+    NodeFrame,
+    encode_preamble,
+)
 from wire.limits import FRAME_SIZE_MAX, KIB, MIB
 from wire.logs import logger_of
 from wire.messages import Preamble
@@ -57,6 +64,9 @@ UNFINISHED: Final = "too much has begun at this broker and not ended, most of it
 """What a client is told that made room for others."""
 
 Handler = Callable[[NodeFrame | ControlMessage], None]
+"""What a message is given to; a beat is none."""
+
+BEAT: Final = Beat()
 
 _numbers = count(1)
 
@@ -82,6 +92,15 @@ def check_versions(theirs: Preamble) -> None:
             " older one",
             ErrorCode.PEER_INCOMPATIBLE,
         )
+
+
+def _deal_with(frame: NodeFrame | ControlFrame | Preamble, handle: Handler) -> None:
+    if isinstance(frame, NodeFrame):
+        handle(frame)
+    elif isinstance(frame, Preamble):
+        check_versions(frame)
+    elif (message := messages.read(frame)) != BEAT:
+        handle(message)
 
 
 def next_number() -> int:
@@ -221,10 +240,7 @@ class Line:
                     return self._end("the other side closed the connection, or fell silent")
                 self._decoder.feed(chunk)
                 while not self._is_ending and (frame := self._decoder.next_frame()) is not None:
-                    if isinstance(frame, Preamble):
-                        check_versions(frame)
-                    else:
-                        handle(frame if isinstance(frame, NodeFrame) else messages.read(frame))
+                    _deal_with(frame, handle)
                     frames += 1
                     if not frames % FRAMES_AT_ONCE:
                         await trio.lowlevel.checkpoint()
@@ -255,7 +271,7 @@ class Line:
                     await self._wake.wait()
                 self._wake = trio.Event()
                 if not await self._flush() and not self._is_ending:
-                    await self._transport.send_pieces([messages.write(Beat())])
+                    await self._transport.send_pieces([messages.write(BEAT)])
                 if self._is_ending and not self._pieces:
                     scope.cancel()
         except trio.BrokenResourceError as error:

@@ -25,8 +25,8 @@ class Outgoing:
     """One topic of a publisher: its message buffer, and where its sender stands."""
 
     __slots__ = (
-        "_buffer", "_bytes", "_headers", "_publisher", "_sent", "_void", "accepted", "capacity",
-        "line", "refused", "repeated", "topic",
+        "_buffer", "_bytes", "_headers", "_is_noted", "_publisher", "_sent", "_void", "accepted",
+        "capacity", "has_room", "line", "refused", "repeated", "topic",
     )  # fmt: skip
 
     def __init__(
@@ -46,6 +46,10 @@ class Outgoing:
         self._buffer: deque[bytes | None] = deque()
         """What is not acknowledged; nothing in the place of what was refused."""
         self._bytes = 0
+        self.has_room = True
+        """Whether ``send`` need not wait."""
+        self._is_noted = False
+        """Whether it was said since the last ``take`` that there is something to send."""
         self._sent = 0
         self._void = 0
         """Up to which number the broker is to be told that what it refused are no messages."""
@@ -60,15 +64,20 @@ class Outgoing:
         """The number of the last message."""
         return self.accepted + len(self._buffer)
 
-    @property
-    def has_room(self) -> bool:
-        """Tell whether ``send`` need not wait."""
-        return len(self._buffer) < self.capacity and self._bytes < BUFFER_BYTES
-
-    def add(self, payload: bytes) -> None:
-        """Take in one message."""
-        self._buffer.append(payload)
+    def add(self, payload: bytes) -> bool:
+        """Take in one message; tell whether it is the first one since the last ``take``."""
+        buffer = self._buffer
+        buffer.append(payload)
         self._bytes += len(payload)
+        if len(buffer) >= self.capacity or self._bytes >= BUFFER_BYTES:
+            self.has_room = False
+        if self._is_noted:
+            return False
+        self._is_noted = True
+        return True
+
+    def _weigh(self) -> None:
+        self.has_room = len(self._buffer) < self.capacity and self._bytes < BUFFER_BYTES
 
     def switch(self, line: Line | None) -> None:
         """Go by another connection from now on: what is not acknowledged is sent once more."""
@@ -85,6 +94,7 @@ class Outgoing:
             self._bytes -= len(self._buffer.popleft() or b"")
         self.accepted += count
         self._sent = max(0, self._sent - count)
+        self._weigh()
 
     def refuse(self, sequence: int, count: int, reason: str) -> None:
         """The broker does not take the last messages up to a number: drop them, say why later.
@@ -97,10 +107,12 @@ class Outgoing:
             self._bytes -= len(self._buffer[place] or b"")
             self._buffer[place] = None
             self._void = self.accepted + place + 1
+        self._weigh()
 
     def take(self) -> list[bytes | memoryview]:
         """Give what is to be sent now, framed, as far as the broker's window goes."""
         pieces: list[bytes | memoryview] = []
+        self._is_noted = False
         if self._void > self.accepted:
             pieces.append(write(Void(self.topic, self._publisher, self._void)))
         self._void = 0

@@ -19,7 +19,6 @@ from peermesh.brokers.edge.line import Line, make_network
 from peermesh.brokers.edge.messages import (
     Answer,
     Ask,
-    Beat,
     Changed,
     ControlMessage,
     Denied,
@@ -28,8 +27,7 @@ from peermesh.brokers.edge.messages import (
     expect,
 )
 from peermesh.brokers.edge.opened import Opened
-from peermesh.brokers.edge.registry import Watch
-from peermesh.brokers.edge.watching import Watchers
+from peermesh.brokers.edge.registry import Registry
 from wire.addresses import join_address
 from wire.errors import MeshError
 from wire.framing import NodeFrame
@@ -57,7 +55,7 @@ class _Question:
         self.answer: Answer | None = None
 
 
-class RemoteRegistry(Opened):
+class RemoteRegistry(Opened, Registry):
     """The registry at one of these addresses: ``async with RemoteRegistry([("host", port)])``."""
 
     def __init__(
@@ -71,6 +69,7 @@ class RemoteRegistry(Opened):
 
         Raises ``InsecureAddress`` where plain TCP would be exposed.
         """
+        super().__init__()
         self._addresses = [check_address(address) for address in addresses]
         if not self._addresses:
             raise RegistryError("say where the registry is: give the address of a registry port")
@@ -84,7 +83,6 @@ class RemoteRegistry(Opened):
         self._denied: str | None = None
         """Why the last registry refused this client, if it has no role there."""
         self._mine: dict[str, str] = {}
-        self._watchers = Watchers()
         self._numbers = count(1)
         self._questions: dict[int, _Question] = {}
         self._connected = trio.lowlevel.ParkingLot()
@@ -133,8 +131,6 @@ class RemoteRegistry(Opened):
 
     def _hear(self, line: Line, message: NodeFrame | ControlMessage) -> None:
         match message:
-            case Beat():
-                return
             case Changed(path):
                 self._watchers.push(path)
             case Denied(reason=reason):
@@ -161,8 +157,12 @@ class RemoteRegistry(Opened):
         self._watchers.push_all()
         self._connected.unpark_all()
 
-    async def _ask(self, operation: str, path: str, data: str = "") -> str:
+    async def ask(self, operation: str, path: str, data: str = "") -> str:
         """Ask until there is an answer; raises ``RegistryError`` if it is a refusal."""
+        if operation == "register":
+            self._mine[path] = data
+        elif operation == "unregister" and self._mine.pop(path, None) is None:
+            return ""
         while True:
             line = self._line
             if line is None:
@@ -183,49 +183,10 @@ class RemoteRegistry(Opened):
                     raise (RegistryDenied if answer.is_denied else RegistryError)(answer.error)
                 return answer.lines
 
-    async def read(self, path: str) -> str | None:
-        """Give a node's data; ``None`` if there is no such node."""
-        found = await self._ask("read", path)
-        return found[1:] if found else None
+    def _follow(self, path: str) -> None:
+        if self._line is not None:
+            self._line.tell(Ask(0, "watch", path, ""))
 
-    async def children(self, path: str) -> list[str]:
-        """Give the names of the nodes right below, sorted."""
-        return (await self._ask("children", path)).split()
-
-    async def write(self, path: str, data: str) -> None:
-        """Set a node's data, making it and those above it."""
-        await self._ask("write", path, data)
-
-    async def remove(self, path: str) -> None:
-        """Remove a node and all below it, if it is there."""
-        await self._ask("remove", path)
-
-    async def register(self, path: str, data: str) -> None:
-        """Make an ephemeral node, if the one above is there; it comes back when we do."""
-        self._mine[path] = data
-        await self._ask("register", path, data)
-
-    async def unregister(self, path: str) -> None:
-        """Remove an ephemeral node of ours."""
-        if self._mine.pop(path, None) is not None:
-            await self._ask("unregister", path)
-
-    async def claim(self, path: str, data: str) -> bool:
-        """Make an ephemeral node if there is none; tell whether it is there as we wanted it."""
-        return bool(await self._ask("claim", path, data))
-
-    async def clear(self) -> None:
-        """Do nothing: the brokers that hold the tree clear it."""
-
-    def watch(self, *paths: str) -> Watch:
-        """Follow the data of some nodes, from now on."""
-        for path in paths:
-            if path not in self._watchers and self._line is not None:
-                self._line.tell(Ask(0, "watch", path, ""))
-        return self._watchers.add(paths)
-
-    def unwatch(self, watch: Watch) -> None:
-        """Follow them no longer."""
-        for path in self._watchers.remove(watch):
-            if self._line is not None:
-                self._line.tell(Ask(0, "unwatch", path, ""))
+    def _unfollow(self, path: str) -> None:
+        if self._line is not None:
+            self._line.tell(Ask(0, "unwatch", path, ""))

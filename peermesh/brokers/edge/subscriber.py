@@ -18,7 +18,6 @@ from peermesh.brokers.edge.line import Line
 from peermesh.brokers.edge.messages import (
     Attach,
     Attached,
-    Beat,
     ControlMessage,
     Denied,
     Detach,
@@ -38,8 +37,8 @@ YIELD_COUNT: Final = 1024
 """Messages read after which other tasks may run, such as those that send the broker a beat. Reading
 so many takes about 10 ms; to let a thousand connections run once takes many times that."""
 
-Parcel = tuple[Incoming | None, str, bytes, int] | NotAllowed
-"""Whose message, its topic and payload; or how many were missed; or why no more come."""
+Parcel = tuple[Incoming, bytes] | Message | NotAllowed
+"""Whose message and its payload; or how many were missed; or why no more come."""
 
 
 @dataclass(slots=True)
@@ -80,7 +79,7 @@ class Subscriber(Client):
         self.malformed = 0
         """Payloads that could not be decoded, and were skipped."""
 
-    async def subscribe(self, topic: str, *, timeout: float | None = None) -> bool:
+    async def subscribe(self, topic: str, timeout: float | None = None) -> bool:
         """Want a topic, whether it exists or not; wait until a broker knows of it.
 
         False after ``timeout`` seconds without a broker; the subscription stands, and becomes
@@ -182,17 +181,17 @@ class Subscriber(Client):
 
     def _take(self) -> Message | None:
         parcel = self._buffer.popleft()
+        if isinstance(parcel, Message):
+            return parcel
         if isinstance(parcel, NotAllowed):
             raise parcel
-        incoming, topic, payload, missed = parcel
-        if incoming is None:
-            return Message(MISSED_TOPIC, Missed(missed))
+        incoming, payload = parcel
         if incoming.take(len(payload)):
             self._report(incoming)
-            if not incoming.is_full and self._topics.get(topic) is incoming:
-                self._attach(topic)
+            if not incoming.is_full and self._topics.get(incoming.topic) is incoming:
+                self._attach(incoming.topic)
         try:
-            return Message(topic, decode(payload))
+            return Message(incoming.topic, decode(payload))
         except DecodeError:
             self.malformed += 1
             return None
@@ -282,14 +281,14 @@ class Subscriber(Client):
             if (incoming := self._topics.get(message.topic)) is not None:
                 incoming.void(line.number, message.publisher, message.sequence)
                 self._report(incoming)
-        elif not isinstance(message, Beat):
+        else:
             self._on_attached(line, expect(message, Attached))
 
     def _on_attached(self, line: Line, attached: Attached) -> None:
         incoming = self._topics.get(attached.topic)
         if incoming is None:
             return
-        self._tell_missed(attached.topic, incoming.attached(line.number, attached))
+        self._tell_missed(incoming.attached(line.number, attached))
         self._report(incoming)
         self._attached.add(attached.topic)
         self._changed.unpark_all()
@@ -301,15 +300,15 @@ class Subscriber(Client):
             return
         count = frame.count
         skip, missed = incoming.receive(line.number, publisher, frame.first, count)
-        self._tell_missed(name, missed)
+        self._tell_missed(missed)
         if skip < count:
             payloads = frame.payloads()[skip:]
             incoming.keep(len(payloads), sum(map(len, payloads)))
-            self._buffer.extend([(incoming, name, payload, 0) for payload in payloads])
+            self._buffer.extend([(incoming, payload) for payload in payloads])
             self._changed.unpark_all()
         self._report(incoming)
 
-    def _tell_missed(self, topic: str, missed: int) -> None:
+    def _tell_missed(self, missed: int) -> None:
         if missed:
-            self._buffer.append((None, topic, b"", missed))
+            self._buffer.append(Message(MISSED_TOPIC, Missed(missed)))
             self._changed.unpark_all()

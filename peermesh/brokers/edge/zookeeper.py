@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final, TypeVar
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
 
 import trio
 
@@ -12,7 +12,7 @@ from endpoint import arguments
 from endpoint.shielding import shielded
 from peermesh.brokers.edge.errors import RegistryError
 from peermesh.brokers.edge.opened import Opened
-from peermesh.brokers.edge.registry import Watch
+from peermesh.brokers.edge.registry import Registry
 from peermesh.brokers.edge.tree import (
     BROKER,
     NULL,
@@ -22,7 +22,6 @@ from peermesh.brokers.edge.tree import (
     sender_path,
     topic_of,
 )
-from peermesh.brokers.edge.watching import Watchers
 from wire.logs import logger_of
 
 try:
@@ -60,7 +59,6 @@ _LOST: Final = (
     OperationTimeoutError,
     SessionExpiredError,
 )
-Result = TypeVar("Result")
 
 
 class _Quiet(logging.LoggerAdapter[logging.Logger]):
@@ -70,7 +68,7 @@ class _Quiet(logging.LoggerAdapter[logging.Logger]):
         super().log(logging.DEBUG, msg, *args, **kwargs)
 
 
-class ZooKeeperRegistry(Opened):
+class ZooKeeperRegistry(Opened, Registry):
     """A tree in ZooKeeper: ``async with ZooKeeperRegistry("host:2181,host:2181") as registry``.
 
     ``hosts`` is what kazoo takes; a path after it is the root, which has to exist. Everything else
@@ -81,6 +79,7 @@ class ZooKeeperRegistry(Opened):
         self, hosts: str, *, session_seconds: float = SESSION_SECONDS, **options: object
     ) -> None:
         """Set up, doing nothing yet; raises ``RegistryError`` for hosts that are none."""
+        super().__init__()
         arguments.text("hosts", hosts)
         session_seconds = arguments.seconds("session_seconds", session_seconds)
         forever = {"max_tries": -1, "delay": AGAIN_SECONDS, "backoff": 2, "max_delay": 1.0}
@@ -95,11 +94,16 @@ class ZooKeeperRegistry(Opened):
         except ValueError as error:
             text = f"{hosts!r} is no place of ZooKeeper ({error}): write HOST:PORT[,HOST:PORT]"
             raise RegistryError(text) from error
+        self._hosts = hosts
         self._mine: dict[str, str] = {}
-        self._watchers = Watchers()
         self._was_lost = False
         self._token: trio.lowlevel.TrioToken | None = None
         self._restoring: trio.MemorySendChannel[None] | None = None
+
+    @property
+    def last_error(self) -> str | None:
+        """Say that ZooKeeper cannot be reached; ``None`` while it can."""
+        return None if self._client.connected else f"ZooKeeper at {self._hosts} does not answer"
 
     async def _live(self) -> AsyncIterator[None]:
         """Begin to connect. End the session; our ephemeral nodes go with it."""
@@ -180,52 +184,61 @@ class ZooKeeperRegistry(Opened):
         await done.wait()
         return result.get_nowait()
 
-    async def _try(self, work: Callable[[], Awaitable[Result]]) -> Result:
+    async def ask(self, operation: str, path: str, data: str = "") -> str:
+        """Do something, as ``Registry`` says; raises ``RegistryError`` for what is refused."""
+        if operation == "register":
+            self._mine[path] = data
+        elif operation == "unregister":
+            self._mine.pop(path, None)
         try:
-            return await work()
+            return await self._do(operation, path, data)
         except KazooException as error:
             raise RegistryError(f"ZooKeeper refused: {error!r}") from error
 
-    async def read(self, path: str) -> str | None:
-        """Give a node's data; ``None`` if there is no such node."""
+    async def _do(self, operation: str, path: str, data: str) -> str:
+        match operation:
+            case "read":
+                return await self._read(path)
+            case "children":
+                return "\n".join(await self._names(path))
+            case "write":
+                await self._write(path, data)
+            case "remove" | "unregister":
+                await self._remove(path)
+            case "register":
+                await self._register(path, data)
+            case "claim":
+                is_ours = await self._create(path, data, ephemeral=True)
+                return "=" if is_ours or await self._read(path) == f"={data}" else ""
+            case other:
+                raise RegistryError(f"ZooKeeper does not know how to {other!r}")
+        return ""
+
+    async def _read(self, path: str) -> str:
         watch = self._on_event if path in self._watchers else None
-
-        async def read() -> str | None:
-            while True:
-                try:
-                    data, _ = await self._call(self._client.get_async, path, watch=watch)
-                except NoNodeError:
-                    # The watch on what is not there yet needs another request.
-                    if watch is None:
-                        return None
-                    if await self._call(self._client.exists_async, path, watch=watch) is None:
-                        return None
-                else:
-                    return bytes(data).decode(errors="replace")
-
-        return await self._try(read)
-
-    async def children(self, path: str) -> list[str]:
-        """Give the names of the nodes right below, sorted."""
-
-        async def children() -> list[str]:
+        while True:
             try:
-                return sorted(await self._call(self._client.get_children_async, path))
+                data, _ = await self._call(self._client.get_async, path, watch=watch)
             except NoNodeError:
-                return []
+                # The watch on what is not there yet needs another request.
+                if watch is None:
+                    return ""
+                if await self._call(self._client.exists_async, path, watch=watch) is None:
+                    return ""
+            else:
+                return "=" + bytes(data).decode(errors="replace")
 
-        return await self._try(children)
+    async def _names(self, path: str) -> list[str]:
+        try:
+            return sorted(await self._call(self._client.get_children_async, path))
+        except NoNodeError:
+            return []
 
-    async def write(self, path: str, data: str) -> None:
-        """Set a node's data, making it and those above it."""
-
-        async def write() -> None:
-            for above in parents(path):
-                await self._create(above, NULL)
-            if not await self._create(path, data):
-                await self._call(self._client.set_async, path, data.encode())
-
-        await self._try(write)
+    async def _write(self, path: str, data: str) -> None:
+        for above in parents(path):
+            await self._create(above, NULL)
+        if not await self._create(path, data):
+            await self._call(self._client.set_async, path, data.encode())
 
     async def _create(self, path: str, data: str, *, ephemeral: bool = False) -> bool:
         try:
@@ -234,25 +247,17 @@ class ZooKeeperRegistry(Opened):
             return False
         return True
 
-    async def remove(self, path: str) -> None:
-        """Remove a node and all below it, if it is there."""
-        await self._try(lambda: self._remove(path))
-
     async def _remove(self, path: str) -> None:
         while True:
-            for name in await self.children(path):
+            for name in await self._names(path):
                 await self._remove(f"{path}/{name}")
             try:
-                return await self._call(self._client.delete_async, path)  # type: ignore[no-any-return]  # it answers nothing
-            except NoNodeError:
-                return None
+                await self._call(self._client.delete_async, path)
             except NotEmptyError:  # Somebody was faster: once more.
                 continue
-
-    async def register(self, path: str, data: str) -> None:
-        """Make an ephemeral node, if the one above is there; it comes back in the next session."""
-        self._mine[path] = data
-        await self._try(lambda: self._register(path, data))
+            except NoNodeError:
+                pass
+            return
 
     async def _register(self, path: str, data: str) -> None:
         try:
@@ -262,27 +267,16 @@ class ZooKeeperRegistry(Opened):
         except NoNodeError:
             logger.debug("%s is not registered: what it belonged to is gone", path)
 
-    async def unregister(self, path: str) -> None:
-        """Remove an ephemeral node of ours."""
-        self._mine.pop(path, None)
-        await self.remove(path)
-
-    async def claim(self, path: str, data: str) -> bool:
-        """Make an ephemeral node if there is none; tell whether it is there as we wanted it."""
-
-        async def claim() -> bool:
-            is_made = await self._create(path, data, ephemeral=True)
-            return is_made or await self.read(path) == data
-
-        return await self._try(claim)
-
     async def clear(self) -> None:
         """Null the addresses that a dead broker has left, unless another one serves.
 
         ``/topics`` is never removed, and a reign changes it before anything else. So its version
         guards all addresses: what a broker wrote that came meanwhile stays.
         """
-        await self._try(self._clear)
+        try:
+            await self._clear()
+        except KazooException as error:
+            raise RegistryError(f"ZooKeeper refused: {error!r}") from error
 
     async def _clear(self) -> None:
         try:
@@ -318,11 +312,3 @@ class ZooKeeperRegistry(Opened):
 
         results = await self._call(commit)
         return not any(isinstance(result, Exception) for result in results)
-
-    def watch(self, *paths: str) -> Watch:
-        """Follow the data of some nodes, from now on."""
-        return self._watchers.add(paths)
-
-    def unwatch(self, watch: Watch) -> None:
-        """Follow them no longer."""
-        self._watchers.remove(watch)

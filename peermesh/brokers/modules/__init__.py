@@ -27,7 +27,7 @@ from peermesh.brokers.modules.mesh import MeshModule
 from peermesh.brokers.modules.message import Message
 from peermesh.brokers.modules.module import AsyncModule, AsyncPort, Failure, Module, Port
 from peermesh.brokers.modules.process import ProcessModule
-from peermesh.brokers.modules.switchboard import LinkPolicy, ModuleId
+from peermesh.brokers.modules.seat import LinkPolicy, ModuleId
 
 __all__ = [
     "AddLinkError",

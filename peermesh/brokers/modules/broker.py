@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Final, Self, cast
+from typing import Final, Self
 
 import trio
 
@@ -21,25 +22,15 @@ from peermesh.brokers.modules.message import Message
 from peermesh.brokers.modules.module import AsyncModule, Failure, Module
 from peermesh.brokers.modules.process import ProcessModule
 from peermesh.brokers.modules.process_worker import ProcessWorker
+from peermesh.brokers.modules.seat import Link, LinkPolicy, ModuleId, Seat
 from peermesh.brokers.modules.switchboard import (
     INBOX_SIZE,
-    Inbox,
-    Link,
-    LinkPolicy,
     LinkStatistics,
-    ModuleId,
     ModuleStatistics,
-    Seat,
     Switchboard,
     Verdict,
 )
-from peermesh.brokers.modules.worker import (
-    AsyncInbox,
-    AsyncWorker,
-    PlainWorker,
-    ThreadInbox,
-    Worker,
-)
+from peermesh.brokers.modules.worker import AsyncInbox, ThreadInbox, Worker
 from wire.logs import logger_of
 
 logger = logger_of("peermesh.brokers.modules")
@@ -63,9 +54,10 @@ class ModuleBroker:
         """Call ``on_failure``, in the module's worker, with what a module raises."""
         self.report = arguments.function("on_failure", on_failure)
         self._core = Switchboard()
-        self._lock = self.lock = threading.Lock()
+        self._lock = threading.Lock()
         self._workers: dict[ModuleId, Worker] = {}
-        self._local = threading.local()
+        self._working: dict[object, Seat] = {}
+        """The modules whose workers run, by the thread or the task that they are."""
         self._references = 1
         self._loop: ModuleLoop | None = None
         self._loop_thread: int | None = None
@@ -128,29 +120,14 @@ class ModuleBroker:
         what it publishes then goes along its links. Raises ``InvalidArgument`` for what is no
         module, name or size, and ``BrokerError`` when there are too many.
         """
-        receive = getattr(module, "receive", None)
-        if not callable(receive) and not isinstance(module, ProcessModule):
-            raise InvalidArgument(f"{module!r} has no receive(message): it is no module")
+        _check(module, inbox_size)
         if name is not None and type(name) is not str:
             raise InvalidArgument(f"name={name!r}: the name of a module is a text")
-        if type(inbox_size) is not int:
-            raise InvalidArgument(f"inbox_size={inbox_size!r}: give a number of messages")
         with self._lock:
             self._check_open()
-            if isinstance(module, ProcessModule):
-                inbox = ThreadInbox()
-                seat = self._seat(name, inbox_size, inbox)
-                worker: Worker = ProcessWorker(self, seat, inbox, module)
-            elif inspect.iscoroutinefunction(receive):
-                loop = self._running_loop()
-                waiting = AsyncInbox(loop)
-                seat = self._seat(name, inbox_size, waiting)
-                worker = AsyncWorker(self, seat, waiting, cast("AsyncModule", module), loop)
-            else:
-                inbox = ThreadInbox()
-                seat = self._seat(name, inbox_size, inbox)
-                worker = PlainWorker(self, seat, inbox, cast("Module", module))
-            self._workers[seat.number] = worker
+            inbox = self._inbox_for(module)
+            seat = self._core.add_module(name, inbox_size, inbox, threading.Lock())
+            worker = self._hire(seat, inbox, module)
             if start:
                 try:
                     self._start(seat, worker)
@@ -158,6 +135,34 @@ class ModuleBroker:
                     self._core.remove_module(seat.number)
                     del self._workers[seat.number]
                     raise
+        return seat.number
+
+    def replace_module(
+        self,
+        module: ModuleId | str,
+        successor: Module | AsyncModule | ProcessModule,
+        *,
+        inbox_size: int = INBOX_SIZE,
+        start: bool = True,
+    ) -> ModuleId:
+        """Put a new module in the place of another one, and give its id.
+
+        It has the name and the links of the old one, and receives what is published from now on:
+        no message is lost in between. The old one still receives what was delivered before, and
+        ends. Then the new one begins. Without ``start`` it also waits for ``start()``. Raises
+        ``InvalidArgument`` as ``add_module`` does, and ``BrokerError`` when the old one is not
+        there.
+        """
+        named = _named(module)
+        _check(successor, inbox_size)
+        with self._lock:
+            self._check_open()
+            inbox = self._inbox_for(successor)
+            old, seat = self._core.replace_module(named, inbox_size, inbox, threading.Lock())
+            worker = self._hire(seat, inbox, successor)
+            worker.is_wanted = start
+            self._workers[old.number].follower = seat
+            self._dismiss(old, drain=True)
         return seat.number
 
     def start(self) -> None:
@@ -170,11 +175,22 @@ class ModuleBroker:
             self._check_open()
             for seat in self._core.seats():
                 worker = self._workers[seat.number]
-                if not worker.is_started:
+                worker.is_wanted = True
+                if not worker.is_started and seat.awaited is None:
                     self._start(seat, worker)
 
-    def _seat(self, name: str | None, inbox_size: int, inbox: Inbox) -> Seat:
-        return self._core.add_module(name, inbox_size, inbox, threading.Lock())
+    def _inbox_for(self, module: object) -> ThreadInbox:
+        if inspect.iscoroutinefunction(getattr(module, "receive", None)):
+            return AsyncInbox(self._running_loop())
+        return ThreadInbox()
+
+    def _hire(self, seat: Seat, inbox: ThreadInbox, module: object) -> Worker:
+        if isinstance(module, ProcessModule):
+            worker: Worker = ProcessWorker(self, seat, inbox, module)
+        else:
+            worker = Worker(self, seat, inbox, module)
+        self._workers[seat.number] = worker
+        return worker
 
     @staticmethod
     def _start(seat: Seat, worker: Worker) -> None:
@@ -215,22 +231,23 @@ class ModuleBroker:
         worker = self._workers[seat.number]
         if not drain:
             worker.drop()
-        worker.room.notify_all()
-        if not worker.is_started and not self._starts_late(seat, worker):
-            self._finish(seat)
-            worker.never_started()
-        else:
-            seat.inbox.put(None)
+        worker.wake()
+        seat.inbox.put(None)
+        self._settle(seat, worker)
 
-    def _starts_late(self, seat: Seat, worker: Worker) -> bool:
-        """Start the worker of a removed module if messages wait for it, which it still receives."""
-        waiting = seat.inbox.qsize()
-        if waiting:
+    def _settle(self, seat: Seat, worker: Worker) -> None:
+        """Start or end a worker that has not begun, unless it waits for the one before it."""
+        if worker.is_started or seat.awaited is not None:
+            return
+        waiting = seat.inbox.qsize() - seat.is_leaving  # with the end behind them
+        if waiting if seat.is_leaving else worker.is_wanted:
             try:
                 self._start(seat, worker)
             except BrokerError as error:
-                logger.error("%s; %d messages went with it", error, waiting)
-        return worker.is_started
+                logger.error("%s; %d messages wait for it", error, waiting)
+        if seat.is_leaving and not worker.is_started:
+            self._finish(seat)
+            worker.never_started()
 
     def _join(self, seat: Seat, timeout: float | None) -> bool:
         me = self._me()
@@ -264,14 +281,21 @@ class ModuleBroker:
         Raises ``InvalidArgument`` for what names no module, ``AddLinkError`` when the link is there
         already or a module is not.
         """
-        begin, end = _named(source), _named(sink)
-        try:
-            chosen = LinkPolicy(policy)
-        except ValueError:
-            known = ", ".join(LinkPolicy)
-            raise InvalidArgument(f"{policy!r} is no policy; there are {known}") from None
+        begin, end, chosen = _named(source), _named(sink), _policy(policy)
         with self._lock:
             self._core.add_link(begin, end, chosen)
+
+    def change_link(
+        self, source: ModuleId | str, sink: ModuleId | str, policy: LinkPolicy | str
+    ) -> None:
+        """Give a link another policy, from the next message on.
+
+        Raises ``InvalidArgument`` for what names no module or policy, and ``AddLinkError`` if there
+        is no such link.
+        """
+        begin, end, chosen = _named(source), _named(sink), _policy(policy)
+        with self._lock:
+            self._workers[self._core.change_link(begin, end, chosen).number].wake()
 
     def remove_link(self, source: ModuleId | str, sink: ModuleId | str) -> None:
         """Deliver no more (``Broker_RemoveLink``); what was delivered is still received.
@@ -280,10 +304,7 @@ class ModuleBroker:
         """
         begin, end = _named(source), _named(sink)
         with self._lock:
-            seat = self._core.remove_link(begin, end)
-            worker = self._workers.get(seat.number)
-            if worker is not None:
-                worker.room.notify_all()
+            self._workers[self._core.remove_link(begin, end).number].wake()
 
     # Messages.
 
@@ -294,13 +315,20 @@ class ModuleBroker:
         ``InvalidArgument`` for what is no message, ``InboxFull``, and ``BrokerError`` when the
         module is not there.
         """
-        self.publish_from(self._core.seat(_named(source)), message)
+        named = _named(source)
+        seat = self._core.seat(named)
+        try:
+            self.publish_from(seat, message)
+        except BrokerError as error:
+            if type(error) is not BrokerError or self._core.seat(named) is seat:
+                raise
+            self.publish(named, message)  # Another module of that name has taken the place.
 
     def publish_from(self, seat: Seat, message: Message) -> None:
         """Publish for a module that may be on its way out; for ports."""
         if type(message) is not Message:
             raise InvalidArgument(_NO_MESSAGE.format(message))
-        if threading.get_ident() == self._loop_thread:
+        if self._is_in_loop():
             raise InvalidArgument(
                 "publish() would block the trio loop of all async modules: await the port's"
                 " publish()"
@@ -308,11 +336,9 @@ class ModuleBroker:
         with seat.lock:
             late = seat.deliver(message)
         if late:
-            worker = self._me()
-            with self._lock:
-                for link in late:
-                    while self._core.offer(link, message, worker) is Verdict.WAIT:
-                        self._workers[link.sink.number].room.wait()
+            room = threading.Semaphore(0)
+            for _ in self._rounds(late, message, room.release):
+                room.acquire()
 
     async def publish_from_async(self, seat: Seat, message: Message) -> None:
         """Publish for a module whose methods are ``async``, from its loop; for ports."""
@@ -321,26 +347,37 @@ class ModuleBroker:
         await trio.lowlevel.checkpoint_if_cancelled()
         with seat.lock:
             late = seat.deliver(message)
+        if late and self._loop is not None:
+            room, soon = trio.Semaphore(0), self._loop.soon
+            for _ in self._rounds(late, message, lambda: soon(room.release)):
+                await room.acquire()
+
+    def _rounds(
+        self, late: Sequence[Link], message: Message, wake: Callable[[], object]
+    ) -> Iterator[None]:
+        """Deliver late messages, and yield whenever the caller has to wait until it is woken."""
+        me = self._me()
         for link in late:
-            while (room := self._offer(link, message)) is not None:
-                await self._wait(room, link.source)
+            while self._has_to_wait(link, message, me, wake):
+                try:
+                    yield
+                finally:
+                    with self._lock:
+                        sink = self._workers.get(link.latest().sink.number)
+                        if sink is not None:
+                            sink.waiting.discard(wake)
+                        if me is not None:
+                            me.awaited = None
 
-    async def _wait(self, room: trio.Event, worker: Seat) -> None:
-        try:
-            await room.wait()
-        finally:
-            with self._lock:
-                worker.awaited = None
-
-    def _offer(self, link: Link, message: Message) -> trio.Event | None:
-        """Offer a late message; give an event to wait for if there is no room."""
+    def _has_to_wait(
+        self, link: Link, message: Message, me: Seat | None, wake: Callable[[], object]
+    ) -> bool:
         with self._lock:
-            source = self._workers.get(link.source.number)
-            is_here = source is not None and source.is_here()
-            verdict = self._core.offer(link, message, link.source if is_here else None)
-            if verdict is Verdict.WAIT and self._loop is not None:
-                return self._workers[link.sink.number].room.enlist(self._loop)
-            return None
+            link = link.latest()
+            if self._core.offer(link, message, me) is not Verdict.WAIT:
+                return False
+            self._workers[link.sink.number].waiting.add(wake)
+            return True
 
     def _is_in_loop(self) -> bool:
         return threading.get_ident() == self._loop_thread
@@ -354,18 +391,27 @@ class ModuleBroker:
                 self._core.remove_module(seat.number)
                 self._dismiss(seat, drain=True)
 
-    def work_as(self, seat: Seat) -> None:
-        """Tell that this thread is a module's worker: it may not wait for whoever waits for it."""
-        self._local.seat = seat
+    @contextmanager
+    def work_as(self, seat: Seat) -> Iterator[None]:
+        """Work for a module in this thread or task, which may not wait for what waits for it."""
+        here = self._here()
+        self._working[here] = seat
+        try:
+            yield
+        finally:
+            del self._working[here]
+
+    def _here(self) -> object:
+        return trio.lowlevel.current_task() if self._is_in_loop() else threading.get_ident()
 
     def _me(self) -> Seat | None:
-        return getattr(self._local, "seat", None)
+        return self._working.get(self._here())
 
     def make_room(self, seat: Seat) -> None:
         """Have those go on who wait for room in an inbox that is half empty."""
         with self._lock:
             if seat.reopen():
-                self._workers[seat.number].room.notify_all()
+                self._workers[seat.number].wake()
 
     def finish(self, seat: Seat) -> None:
         """End the links of a module whose worker ends; it is taken out unless it was before."""
@@ -376,10 +422,14 @@ class ModuleBroker:
 
     def _finish(self, seat: Seat) -> None:
         sinks = self._core.finish(seat)
-        self._workers.pop(seat.number).room.notify_all()
+        ended = self._workers.pop(seat.number)
+        ended.wake()
         for sink in sinks:
             if sink.number in self._workers:
-                self._workers[sink.number].room.notify_all()
+                self._workers[sink.number].wake()
+        if ended.follower is not None:
+            ended.follower.awaited = None
+            self._settle(ended.follower, self._workers[ended.follower.number])
 
     # Numbers.
 
@@ -423,6 +473,22 @@ def _end(workers: list[Worker], loop: ModuleLoop | None) -> None:
         worker.wait(None)
     if loop is not None:
         loop.end()
+
+
+def _check(module: object, inbox_size: int) -> None:
+    """Refuse what is no module, and what is no size."""
+    if not callable(getattr(module, "receive", None)) and not isinstance(module, ProcessModule):
+        raise InvalidArgument(f"{module!r} has no receive(message): it is no module")
+    if type(inbox_size) is not int:
+        raise InvalidArgument(f"inbox_size={inbox_size!r}: give a number of messages")
+
+
+def _policy(policy: LinkPolicy | str) -> LinkPolicy:
+    try:
+        return LinkPolicy(policy)
+    except ValueError:
+        known = ", ".join(LinkPolicy)
+        raise InvalidArgument(f"{policy!r} is no policy; there are {known}") from None
 
 
 def _named(module: ModuleId | str) -> ModuleId | str:

@@ -18,8 +18,8 @@ from peermesh.brokers.modules.factory import make
 from peermesh.brokers.modules.message import Message
 from peermesh.brokers.modules.module import Module, Port
 from peermesh.brokers.modules.pipe import Pipe
-from peermesh.brokers.modules.process import GROUP_SIGNALS, Shared
-from peermesh.brokers.modules.switchboard import ModuleId
+from peermesh.brokers.modules.process import BEGUN, DROPPED, ENDED, GROUP_SIGNALS, shared_numbers
+from peermesh.brokers.modules.seat import ModuleId
 from wire.limits import KIB
 from wire.values import Table
 
@@ -29,7 +29,7 @@ TEXT_SIZE_MAX: Final = 64 * KIB
 
 def serve(
     pipe: Pipe,
-    shared: Shared,
+    shared: memoryview,
     path: str,
     arguments: Mapping[str, object],
     name: str,
@@ -52,10 +52,10 @@ def serve(
         match pipe.receive():
             case ("receive", message):
                 count += 1
-                if not shared.is_dropped:
-                    shared.begin(count)
+                if not shared[DROPPED]:
+                    shared[BEGUN] = count
                     _receive(module, pipe, Message.of_value(message), count)
-                    shared.end(count)
+                    shared[ENDED] = count
             case ("tell",):
                 pipe.send(("done", count))
             case _:
@@ -83,7 +83,7 @@ def main(descriptor: str, memory: str, path: str) -> None:
     for each in GROUP_SIGNALS:
         signal.signal(each, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    shared = Shared(int(memory))
+    shared = shared_numbers(int(memory))
     os.close(int(memory))
     pipe = Pipe(socket.socket(fileno=int(descriptor)))
     settings = pipe.receive()

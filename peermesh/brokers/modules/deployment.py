@@ -25,20 +25,26 @@ class Deployment:
         """Do what leads to a layout, and say what that was.
 
         What is new is made before anything is touched: a class that cannot be made changes nothing.
-        Messages on their way to a module that stays are not lost. A module that has left by itself,
-        or could not attach, is made anew. Raises ``LayoutError`` and ``InvalidArgument``.
+        No message is lost on its way to a module that stays or is replaced: what comes until the
+        new one begins, it receives then. A module that has left by itself, or could not attach, is
+        added again. Raises ``LayoutError`` and ``InvalidArgument``.
         """
         present = {each.name for each in self._broker.modules()}
         changes = layout.changes_from(self.layout.only(present))
-        made = [(plan, self._make(plan)) for plan in changes.add]
+        replaced = [(plan, self._make(plan)) for plan in changes.replace]
+        added = [(plan, self._make(plan)) for plan in changes.add]
         for link in changes.unlink:
-            self._broker.remove_link(link.source, link.sink)
+            self._broker.remove_link(*link.ends)
         for name in changes.remove:
             self._broker.remove_module(name)
-        for plan, module in made:
+        for plan, module in replaced:
+            self._broker.replace_module(plan.name, module, inbox_size=plan.inbox_size, start=False)
+        for plan, module in added:
             self._broker.add_module(module, plan.name, inbox_size=plan.inbox_size, start=False)
+        for link in changes.change:
+            self._broker.change_link(*link.ends, link.policy)
         for link in changes.link:
-            self._broker.add_link(link.source, link.sink, link.policy)
+            self._broker.add_link(*link.ends, link.policy)
         self.layout = layout
         # With all their links: what a module publishes in attach() goes along them.
         self._broker.start()

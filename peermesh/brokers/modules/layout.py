@@ -29,13 +29,13 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from peermesh.brokers.modules.errors import BrokerError
+from peermesh.brokers.modules.seat import LinkPolicy
 from peermesh.brokers.modules.switchboard import (
     INBOX_SIZE,
     INBOX_SIZE_MAX,
     LINKS_MAX,
     MODULES_MAX,
     NAME_SIZE_MAX,
-    LinkPolicy,
 )
 
 
@@ -64,19 +64,25 @@ class LinkPlan:
     sink: str
     policy: LinkPolicy
 
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The modules that it joins."""
+        return self.source, self.sink
+
 
 @dataclass(frozen=True, slots=True)
 class Changes:
     """What leads from one layout to another, to be done in the order of these fields."""
 
     unlink: tuple[LinkPlan, ...]
+    """Links between modules that stay, or are replaced; those of others go with them."""
     remove: tuple[str, ...]
+    replace: tuple[ModulePlan, ...]
+    """Modules that have changed at all."""
     add: tuple[ModulePlan, ...]
+    change: tuple[LinkPlan, ...]
+    """Links that have another policy."""
     link: tuple[LinkPlan, ...]
-
-    def __bool__(self) -> bool:
-        """Whether there is anything to do."""
-        return bool(self.unlink or self.remove or self.add or self.link)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +112,9 @@ class Layout:
         links: dict[tuple[str, str], LinkPlan] = {}
         for table in _typed(document, "the file", "links", list, []):
             link = _link(table, modules)
-            if (link.source, link.sink) in links:
+            if link.ends in links:
                 raise LayoutError(f"the link from {link.source!r} to {link.sink!r} stands twice")
-            links[link.source, link.sink] = link
+            links[link.ends] = link
         for what, count, most in (
             ("modules", len(modules), MODULES_MAX),
             ("links", len(links), LINKS_MAX),
@@ -121,22 +127,29 @@ class Layout:
         """Give the layout without modules that are not among ``names``, and without their links."""
         return Layout(
             {name: plan for name, plan in self.modules.items() if name in names},
-            tuple(link for link in self.links if {link.source, link.sink} <= set(names)),
+            tuple(link for link in self.links if set(names).issuperset(link.ends)),
         )
 
     def changes_from(self, old: Layout) -> Changes:
-        """Say what leads from ``old`` to this: a module that has changed at all is made anew."""
-        gone = tuple(name for name, plan in old.modules.items() if self.modules.get(name) != plan)
-        new = tuple(plan for name, plan in self.modules.items() if old.modules.get(name) != plan)
-        anew = set(gone)
-        kept = {
-            link for link in old.links if link.source not in anew and link.sink not in anew
-        } & set(self.links)
+        """Say what leads from ``old`` to this."""
+        before = {link.ends: link for link in old.links}
+        after = {link.ends: link for link in self.links}
+        both = old.modules.keys() & self.modules.keys()
         return Changes(
-            unlink=tuple(link for link in old.links if link not in kept),
-            remove=gone,
-            add=new,
-            link=tuple(link for link in self.links if link not in kept),
+            unlink=tuple(
+                link for link in old.links if link.ends not in after and both.issuperset(link.ends)
+            ),
+            remove=tuple(name for name in old.modules if name not in both),
+            replace=tuple(
+                plan
+                for name, plan in self.modules.items()
+                if name in both and plan != old.modules[name]
+            ),
+            add=tuple(plan for name, plan in self.modules.items() if name not in both),
+            change=tuple(
+                link for link in self.links if before.get(link.ends, link).policy != link.policy
+            ),
+            link=tuple(link for link in self.links if link.ends not in before),
         )
 
 

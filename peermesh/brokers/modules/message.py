@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from peermesh.brokers.modules.errors import InvalidArgument, NoValue
@@ -16,48 +17,7 @@ from wire.values import Set, Table, Value, freeze
 _INTEGER_END: Final = 2**63
 
 
-class Properties(Mapping[str, str]):
-    """The texts of a message by their names: immutable, and shown as a dict of them is."""
-
-    __slots__ = ("_texts",)
-
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        """Copy ``texts``; raises ``InvalidArgument`` for anything but texts with names."""
-        if not isinstance(texts, Mapping):
-            raise InvalidArgument(f"properties are a dict of texts, not {type(texts).__name__}")
-        self._texts = dict(texts)
-        for each in (*self._texts, *self._texts.values()):
-            if type(each) is not str or not _is_text(each):
-                raise InvalidArgument(
-                    f"{each!r} among the properties of a message: names and values are texts"
-                )
-
-    def __getitem__(self, name: str) -> str:
-        """Give one text; raises ``KeyError``."""
-        return self._texts[name]
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate the names."""
-        return iter(self._texts)
-
-    def __len__(self) -> int:
-        """Count the texts."""
-        return len(self._texts)
-
-    def as_dict(self) -> dict[str, str]:
-        """Give a dict of the texts."""
-        return self._texts.copy()
-
-    def __hash__(self) -> int:
-        """Hash by the texts, in any order."""
-        return hash(frozenset(self._texts.items()))
-
-    def __repr__(self) -> str:
-        """Show a dict."""
-        return repr(self._texts)
-
-
-_NONE: Final = Properties({})
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -69,8 +29,8 @@ class Message:
     """
 
     content: Value = b""
-    properties: Mapping[str, str] = _NONE
-    """Immutable as well: a ``Properties``, whatever mapping was given."""
+    properties: Mapping[str, str] = field(default_factory=lambda: _NONE, hash=False)
+    """Texts by their names: a read-only view of a copy."""
 
     def __post_init__(self) -> None:
         """Copy what the sender could still change.
@@ -78,8 +38,8 @@ class Message:
         Raises ``NoValue``, a ``TypeError``, for a content that is no value of the mesh, and
         ``InvalidArgument`` for properties that are no texts.
         """
-        if type(self.properties) is not Properties:
-            object.__setattr__(self, "properties", Properties(self.properties))
+        if self.properties is not _NONE:
+            object.__setattr__(self, "properties", _copied(self.properties))
         if type(self.content) is not bytes:
             object.__setattr__(self, "content", _frozen(self.content, VALUE_DEPTH_MAX))
 
@@ -92,9 +52,15 @@ class Message:
 
     def as_value(self) -> Value:
         """Give the value that the message travels as."""
-        properties = self.properties
-        texts = properties.as_dict() if isinstance(properties, Properties) else properties
-        return texts, self.content
+        return dict(self.properties), self.content
+
+    def __repr__(self) -> str:
+        """Show what to paste to get this message back."""
+        return f"Message(content={self.content!r}, properties={dict(self.properties)!r})"
+
+    def __reduce__(self) -> tuple[type[Message], tuple[Value, dict[str, str]]]:
+        """Pickle and copy by the parts."""
+        return Message, (self.content, dict(self.properties))
 
     @classmethod
     def decode(cls, encoded: bytes) -> Message:
@@ -107,7 +73,7 @@ class Message:
         match value:
             case (Table() as properties, content):
                 try:
-                    read = Properties(properties) if properties else _NONE
+                    read = _copied(properties) if properties else _NONE
                 except InvalidArgument as error:
                     raise DecodeError(str(error)) from None
                 return cls.of_received(content, read)
@@ -115,12 +81,25 @@ class Message:
                 raise DecodeError("a message of the bus is a table of properties, and a value")
 
     @classmethod
-    def of_received(cls, content: Value, properties: Properties) -> Message:
+    def of_received(cls, content: Value, properties: Mapping[str, str]) -> Message:
         """Make a message of a decoded value, which is immutable and needs no check."""
         message = cls.__new__(cls)
         object.__setattr__(message, "content", content)
         object.__setattr__(message, "properties", properties)
         return message
+
+
+def _copied(properties: Mapping[str, str]) -> Mapping[str, str]:
+    """Copy properties; raises ``InvalidArgument`` for anything but texts with names."""
+    if not isinstance(properties, Mapping):
+        raise InvalidArgument(f"properties are a dict of texts, not {type(properties).__name__}")
+    texts = dict(properties)
+    for each in (*texts, *texts.values()):
+        if type(each) is not str or not _is_text(each):
+            raise InvalidArgument(
+                f"{each!r} among the properties of a message: names and values are texts"
+            )
+    return MappingProxyType(texts)
 
 
 def _is_text(text: str) -> bool:

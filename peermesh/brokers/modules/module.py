@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from peermesh.brokers.modules.message import Message
 
 if TYPE_CHECKING:
-    from peermesh.brokers.modules.switchboard import ModuleId
+    from peermesh.brokers.modules.seat import ModuleId
 
 
 class Module(Protocol):

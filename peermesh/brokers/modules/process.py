@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
-from struct import Struct
 from typing import Final
 
 from endpoint import arguments as checks
@@ -27,40 +26,16 @@ END_SECONDS: Final = 5.0
 GROUP_SIGNALS: Final = (signal.SIGINT, signal.SIGHUP)
 """What a terminal sends to all processes of its group: the broker then ends its own in order."""
 
+BEGUN, ENDED, DROPPED = range(3)
+"""What a broker shares with one process: how many messages the module was given, how many it has
+done with, and, if not 0, that it gets no more of those that the process has."""
 
-class Shared:
-    """Memory of a broker and one process: it survives the process, and asking costs no message."""
+SHARED_SIZE: Final = 24
 
-    SIZE: Final = 24
-    _COUNT: Final = Struct("=Q")
-    _BEGUN, _ENDED, _DROPPED = 0, 8, 16
 
-    def __init__(self, descriptor: int) -> None:
-        """Map the file with this descriptor."""
-        self._memory = mmap.mmap(descriptor, self.SIZE)
-
-    def begin(self, count: int) -> None:
-        """Note that the module gets the message of this number, counted from 1."""
-        self._COUNT.pack_into(self._memory, self._BEGUN, count)
-
-    def end(self, count: int) -> None:
-        """Note that the module has done with it."""
-        self._COUNT.pack_into(self._memory, self._ENDED, count)
-
-    def counts(self) -> tuple[int, int]:
-        """Give how many messages the module was given, and how many it has done with."""
-        (begun,) = self._COUNT.unpack_from(self._memory, self._BEGUN)
-        (ended,) = self._COUNT.unpack_from(self._memory, self._ENDED)
-        return begun, ended
-
-    @property
-    def is_dropped(self) -> bool:
-        """Whether the module gets no more messages, of those that the process has, either."""
-        return self._memory[self._DROPPED] != 0
-
-    def drop(self) -> None:
-        """Have the module get no more messages."""
-        self._memory[self._DROPPED] = 1
+def shared_numbers(descriptor: int) -> memoryview:
+    """Map a file as numbers. They survive the process, and reading them costs no message."""
+    return memoryview(mmap.mmap(descriptor, SHARED_SIZE)).cast("Q")
 
 
 class ProcessModule:
@@ -92,7 +67,7 @@ class Child:
         with contextlib.ExitStack() as stack:
             stack.enter_context(theirs)
             file = stack.enter_context(tempfile.TemporaryFile())
-            file.truncate(Shared.SIZE)
+            file.truncate(SHARED_SIZE)
             descriptors = (theirs.fileno(), file.fileno())
             # Until it ignores them by itself, the process has them blocked, as this thread has.
             blocked = signal.pthread_sigmask(signal.SIG_BLOCK, GROUP_SIGNALS)
@@ -111,7 +86,7 @@ class Child:
                 raise
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-            self.shared = Shared(file.fileno())
+            self.shared = shared_numbers(file.fileno())
         self.pipe = Pipe(ours)
         self.settled = 0
         """Messages that this process was sent and of which it is known what became of them."""

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from peermesh.brokers.modules.errors import BrokerError
 from peermesh.brokers.modules.message import Message
 from peermesh.brokers.modules.module import Port
-from peermesh.brokers.modules.process import Child, ProcessModule
-from peermesh.brokers.modules.switchboard import Seat
-from peermesh.brokers.modules.worker import Employer, ThreadInbox, ThreadWorker
+from peermesh.brokers.modules.process import DROPPED, Child, ProcessModule
+from peermesh.brokers.modules.seat import Seat
+from peermesh.brokers.modules.worker import ThreadInbox, Worker
 from wire.encoding import encode
 from wire.errors import DecodeError, EncodeError
 from wire.limits import MIB
 from wire.logs import logger_of
 from wire.values import Value
+
+if TYPE_CHECKING:
+    from peermesh.brokers.modules.broker import ModuleBroker
 
 logger = logger_of("peermesh.brokers.modules")
 
@@ -51,16 +54,15 @@ class _Sent(NamedTuple):
     encoded: bytes
 
 
-class ProcessWorker(ThreadWorker):
+class ProcessWorker(Worker):
     """Hands a process what comes into the inbox of its module."""
 
     def __init__(
-        self, broker: Employer, seat: Seat, inbox: ThreadInbox, module: ProcessModule
+        self, broker: ModuleBroker, seat: Seat, inbox: ThreadInbox, module: ProcessModule
     ) -> None:
         """Serve the process of ``module`` with what comes into ``inbox``."""
-        super().__init__(broker, seat)
-        self._inbox = inbox
-        self._module = module
+        super().__init__(broker, seat, inbox, module)
+        self._described = module
         self._changed = threading.Condition()
         self._writing = threading.Lock()
         """Held from taking what is pending to its end in the pipe, so that the order stays."""
@@ -91,13 +93,13 @@ class ProcessWorker(ThreadWorker):
             self._is_dropped = True
             self._pending.clear()
             self._changed.notify_all()
-            if self._module.child is not None:
-                self._module.child.shared.drop()
+            if self._described.child is not None:
+                self._described.child.shared[DROPPED] = 1
 
     def _kept(self) -> int:
         return len(self._pending) + len(self._flight)
 
-    def _attach(self) -> bool:
+    async def _attach(self) -> bool:
         try:
             self._supervisor.start()
         except RuntimeError as error:
@@ -105,7 +107,7 @@ class ProcessWorker(ThreadWorker):
             return False
         return True
 
-    def _receive(self) -> None:
+    async def _receive(self) -> None:
         seat, half = self._seat, self._seat.size // 2
         is_end = False
         while not is_end:
@@ -175,11 +177,11 @@ class ProcessWorker(ThreadWorker):
             self._flight_size += len(sent.encoded)
         return batch
 
-    def _close(self) -> None:
+    async def _close(self) -> None:
         with self._changed:
             self._is_ending = True
             self._changed.notify_all()
-            child = self._module.child
+            child = self._described.child
         if child is not None:
             child.end()
         self._supervisor.join()  # What the process published last still goes along the links.
@@ -193,27 +195,30 @@ class ProcessWorker(ThreadWorker):
     # In the supervisor's thread.
 
     def _supervise(self) -> None:
-        # What the process publishes, it publishes: it may not wait for what waits for it.
-        self._broker.work_as(self._seat)
-        path, port = self._module.path, self._port()
+        path, port = self._described.path, self._port()
         try:
-            while not self._is_ending and self._deaths < DEATHS_MAX:
-                child = Child(self._module, port.name, int(port.module))
-                with self._changed:
-                    self._module.child = child
-                    if self._is_dropped:
-                        child.shared.drop()
-                    is_ending = self._is_ending
-                if is_ending:
-                    child.end()
-                self._hear(child, port)
-                self._died(child, child.reap())
+            # What the process publishes, it publishes: it may not wait for what waits for it.
+            with self._broker.work_as(self._seat):
+                self._keep_running(port)
         except Exception as error:
             # Its messages fail from now on, rather than wait for ever.
             logger.exception("the process of %s is looked after no longer", path)
             self._give_up(f"{path} cannot be run: {error}")
         else:
             self._give_up(f"{path} died {DEATHS_MAX} times in a row: see the log")
+
+    def _keep_running(self, port: Port) -> None:
+        while not self._is_ending and self._deaths < DEATHS_MAX:
+            child = Child(self._described, port.name, int(port.module))
+            with self._changed:
+                self._described.child = child
+                if self._is_dropped:
+                    child.shared[DROPPED] = 1
+                is_ending = self._is_ending
+            if is_ending:
+                child.end()
+            self._hear(child, port)
+            self._died(child, child.reap())
 
     def _give_up(self, text: str) -> None:
         with self._changed:
@@ -240,7 +245,7 @@ class ProcessWorker(ThreadWorker):
                 case ("leave",):
                     port.leave()
                 case _:
-                    logger.error("the process of %s said what means nothing", self._module.path)
+                    logger.error("the process of %s said what means nothing", self._described.path)
 
     def _begin(self, child: Child) -> None:
         with self._changed:
@@ -257,14 +262,14 @@ class ProcessWorker(ThreadWorker):
         try:
             return child.pipe.receive()
         except DecodeError as error:
-            logger.error("process of %s: %s", self._module.path, error)
+            logger.error("process of %s: %s", self._described.path, error)
             return None
 
     def _publish(self, port: Port, message: Value) -> None:
         try:
             port.publish(Message.of_value(message))
         except (BrokerError, DecodeError) as error:
-            logger.error("process of %s could not publish: %s", self._module.path, error)
+            logger.error("process of %s could not publish: %s", self._described.path, error)
 
     def _settle(self, child: Child, count: int, *, has_failed: bool = False) -> list[Message]:
         """Note that the process has done with its first ``count`` messages; give the newest."""
@@ -286,12 +291,12 @@ class ProcessWorker(ThreadWorker):
             self._ready = None
             if self._is_ending:
                 return
-        begun, ended = child.shared.counts()
+        begun, ended, _ = child.shared
         self._settle(child, ended)
         with self._changed:
             self._deaths += 1
             deaths = self._deaths
-        text = f"the process of {self._module.path} died with code {code}"
+        text = f"the process of {self._described.path} died with code {code}"
         logger.error("%s, %d in a row", text, deaths)
         for message in self._settle(child, begun, has_failed=True):
             self._fail(BrokerError(text), message)

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from enum import Enum, StrEnum, auto, unique
-from typing import Final, NewType, Protocol
+from enum import Enum, auto
+from typing import Final
 
 from peermesh.brokers.modules.errors import (
     AddLinkError,
@@ -29,9 +29,7 @@ from peermesh.brokers.modules.errors import (
     RemoveLinkError,
 )
 from peermesh.brokers.modules.message import Message
-
-ModuleId = NewType("ModuleId", int)
-"""The seed's ``MODULE_HANDLE``: names a module in its broker, and no other one ever after."""
+from peermesh.brokers.modules.seat import Inbox, Link, LinkPolicy, ModuleId, Seat
 
 MODULES_MAX: Final = 1_024
 """Modules of a broker. Each has a thread or a task of its own; a thousand threads still work."""
@@ -53,18 +51,6 @@ NAME_SIZE_MAX: Final = 256
 """Characters of a module's name: it stands in every report."""
 
 
-@unique
-class LinkPolicy(StrEnum):
-    """What becomes of a message for an inbox that is full."""
-
-    WAIT = "wait"
-    """Whoever publishes waits: nothing is lost."""
-    REFUSE = "refuse"
-    """``publish`` raises ``InboxFull``, and nobody gets the message."""
-    DROP_OLDEST = "drop_oldest"
-    DROP_NEWEST = "drop_newest"
-
-
 class Verdict(Enum):
     """What became of a message that was offered to a link."""
 
@@ -74,137 +60,6 @@ class Verdict(Enum):
     """The link is not there any more."""
     WAIT = auto()
     """Offer it again when there is room."""
-
-
-class Inbox(Protocol):
-    """A queue of messages that any thread may use without a lock; its worker ends at ``None``."""
-
-    def put(self, message: Message | None) -> None:
-        """Append a message, or the end, which is the last that comes."""
-
-    def qsize(self) -> int:
-        """Count what waits."""
-
-    def take(self) -> Message | None:
-        """Take the oldest message; ``None`` if there is none."""
-
-
-class Link:
-    """A way from a source to a sink. Mutable and slotted: it counts every message."""
-
-    __slots__ = ("delivered", "dropped", "is_there", "policy", "put", "qsize", "sink", "source")
-
-    def __init__(self, source: Seat, sink: Seat, policy: LinkPolicy) -> None:
-        self.source = source
-        self.sink = sink
-        self.policy = policy
-        self.put = sink.inbox.put
-        self.qsize = sink.inbox.qsize
-        self.is_there = True
-        self.delivered = 0
-        self.dropped = 0
-
-
-class Seat:
-    """One module's place. Mutable and slotted: every message passes it."""
-
-    __slots__ = (
-        "awaited",
-        "failed",
-        "inbox",
-        "is_gone",
-        "is_leaving",
-        "is_watched",
-        "limit",
-        "links",
-        "lock",
-        "name",
-        "number",
-        "received",
-        "size",
-        "sources",
-    )
-
-    def __init__(
-        self,
-        number: ModuleId,
-        name: str,
-        size: int,
-        inbox: Inbox,
-        lock: AbstractContextManager[object],
-    ) -> None:
-        self.number = number
-        self.name = name
-        self.size = size
-        self.limit = size
-        """Messages from which on the inbox is full; 0 while messages wait for room."""
-        self.inbox = inbox
-        self.lock = lock
-        """Held while the module publishes, and while its links change."""
-        self.links: tuple[Link, ...] = ()
-        """Links from here, in the order in which they were added."""
-        self.sources: dict[ModuleId, Link] = {}
-        self.is_leaving = False
-        """Whether it was removed: nothing more comes in."""
-        self.is_gone = False
-        """Whether its worker has ended: nothing more goes out."""
-        self.is_watched = False
-        """Whether publishing has to look at more than the sinks' room: see ``_refuse``."""
-        self.awaited: Seat | None = None
-        """The module whose room, or whose end, this one's worker waits for."""
-        self.received = 0
-        self.failed = 0
-
-    def deliver(self, message: Message) -> list[Link] | tuple[()]:
-        """Put a message in the inbox of every sink that has room, and give the other links.
-
-        The caller holds ``lock``. Two sources that publish at once may both find the last room: an
-        inbox holds a message more for each. Raises ``InboxFull`` for a link that refuses, and
-        ``BrokerError`` when the module is gone. SRS_BROKER_17_010.
-        """
-        late: list[Link] | tuple[()] = ()
-        if self.is_watched:
-            self._refuse()
-        for link in self.links:
-            if link.qsize() < link.sink.limit or link.policy is LinkPolicy.REFUSE:
-                link.put(message)
-                link.delivered += 1
-            else:
-                late = [*late, link]
-        return late
-
-    def _refuse(self) -> None:
-        if self.is_gone:
-            raise BrokerError(f"the module {self.name!r} was removed: it can publish no more")
-        for link in self.links:
-            if link.policy is LinkPolicy.REFUSE and (waiting := link.qsize()) >= link.sink.size:
-                link.dropped += 1
-                raise InboxFull(
-                    f"{link.sink.name!r} has {waiting} messages waiting: publish less, or give the"
-                    " link another policy"
-                )
-
-    def reopen(self) -> bool:
-        """Give room again once the inbox is half empty; the caller holds the table's lock."""
-        if self.limit or self.inbox.qsize() > self.size // 2:
-            return False
-        self.limit = self.size
-        return True
-
-    def is_full(self) -> bool:
-        """Tell whether a late message finds no room, and keep others from it then."""
-        if not self.limit:
-            return True
-        if self.inbox.qsize() < self.size:
-            return False
-        self.limit = 0
-        # The worker may have emptied the inbox before it could see that it has to open it.
-        return not self.reopen()
-
-    def set_links(self, links: tuple[Link, ...]) -> None:
-        """Lead what is published along these links from now on."""
-        self.links = links
-        self.is_watched = self.is_gone or any(each.policy is LinkPolicy.REFUSE for each in links)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,20 +103,45 @@ class Switchboard:
 
         Raises ``InvalidArgument`` for a taken name, ``BrokerError`` when there are too many.
         """
-        if not 1 <= size <= INBOX_SIZE_MAX:
-            raise InvalidArgument(f"inbox_size={size}; 1 to {INBOX_SIZE_MAX} messages are allowed")
         if len(self._seats) >= MODULES_MAX:
             raise BrokerError(f"the broker has {MODULES_MAX} modules already: use another broker")
-        number = ModuleId(self._count + 1)
-        name = name if name is not None else f"module {number}"
+        name = name if name is not None else f"module {self._count + 1}"
         if not 0 < len(name) <= NAME_SIZE_MAX:
             raise InvalidArgument(f"a module's name has 1 to {NAME_SIZE_MAX} characters")
         if name in self._names:
             raise InvalidArgument(f"there is a module called {name!r}: choose another name")
-        self._count = number
-        self._names[name] = number
+        return self._seat(name, size, inbox, lock)
+
+    def _seat(
+        self, name: str, size: int, inbox: Inbox, lock: AbstractContextManager[object]
+    ) -> Seat:
+        if not 1 <= size <= INBOX_SIZE_MAX:
+            raise InvalidArgument(f"inbox_size={size}; 1 to {INBOX_SIZE_MAX} messages are allowed")
+        self._count += 1
+        number = self._names[name] = ModuleId(self._count)
         seat = self._seats[number] = Seat(number, name, size, inbox, lock)
         return seat
+
+    def replace_module(
+        self, module: ModuleId | str, size: int, inbox: Inbox, lock: AbstractContextManager[object]
+    ) -> tuple[Seat, Seat]:
+        """Lead all links of a module to and from a new one of its name; give both.
+
+        What the old one has in its inbox still goes along its own links until ``finish``. Raises
+        ``BrokerError`` when it is not there.
+        """
+        old = self.seat(module)
+        new = self._seat(old.name, size, inbox, lock)
+        del self._seats[old.number]
+        old.is_leaving = True
+        new.awaited = old
+        new.sources, old.sources = old.sources, {}
+        for link in new.sources.values():
+            with link.source.lock:
+                link.lead_to(new)
+        for link in old.links:
+            link.heir = self._link(new, link.sink, link.policy)
+        return old, new
 
     def remove_module(self, module: ModuleId | str) -> Seat:
         """Take a module out, and all links to it; raises ``BrokerError`` when it is not there.
@@ -301,31 +181,49 @@ class Switchboard:
 
     def add_link(self, source: ModuleId | str, sink: ModuleId | str, policy: LinkPolicy) -> None:
         """Lead what one module publishes to another; raises ``AddLinkError``."""
-        try:
-            begin, end = self.seat(source), self.seat(sink)
-        except BrokerError as error:
-            raise AddLinkError(str(error)) from None
+        begin, end = self._ends(source, sink, AddLinkError)
         if begin.number in end.sources:
             raise AddLinkError(f"{begin.name!r} is linked to {end.name!r} already")
         if self._links >= LINKS_MAX:
             raise AddLinkError(f"the broker has {LINKS_MAX} links already: use another broker")
+        self._link(begin, end, policy)
+
+    def _link(self, begin: Seat, end: Seat, policy: LinkPolicy) -> Link:
         self._links += 1
         link = end.sources[begin.number] = Link(begin, end, policy)
         with begin.lock:
             links = begin.links
             begin.set_links((*links, link))
+        return link
+
+    def change_link(self, source: ModuleId | str, sink: ModuleId | str, policy: LinkPolicy) -> Seat:
+        """Give a link another policy, and give its sink; raises ``AddLinkError``."""
+        link = self._find(source, sink, AddLinkError)
+        with link.source.lock:
+            link.policy = policy
+            link.source.set_links(link.source.links)
+        return link.sink
 
     def remove_link(self, source: ModuleId | str, sink: ModuleId | str) -> Seat:
         """End a link, and give its sink; raises ``RemoveLinkError``."""
-        try:
-            begin, end = self.seat(source), self.seat(sink)
-        except BrokerError as error:
-            raise RemoveLinkError(str(error)) from None
+        link = self._find(source, sink, RemoveLinkError)
+        self._unlink(link)
+        return link.sink
+
+    def _find(self, source: ModuleId | str, sink: ModuleId | str, kind: type[BrokerError]) -> Link:
+        begin, end = self._ends(source, sink, kind)
         link = end.sources.get(begin.number)
         if link is None:
-            raise RemoveLinkError(f"{begin.name!r} is not linked to {end.name!r}")
-        self._unlink(link)
-        return end
+            raise kind(f"{begin.name!r} is not linked to {end.name!r}")
+        return link
+
+    def _ends(
+        self, source: ModuleId | str, sink: ModuleId | str, kind: type[BrokerError]
+    ) -> tuple[Seat, Seat]:
+        try:
+            return self.seat(source), self.seat(sink)
+        except BrokerError as error:
+            raise kind(str(error)) from None
 
     def links(self) -> list[Link]:
         """List all links."""

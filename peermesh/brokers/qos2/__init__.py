@@ -19,6 +19,7 @@ from peermesh.brokers.qos2.entries import Letter
 from peermesh.brokers.qos2.errors import BrokerError, BrokerUnavailable, Denied, Refused, TakenOver
 from peermesh.brokers.qos2.letters import DeadLetters
 from peermesh.brokers.qos2.limits import Pace
+from peermesh.brokers.qos2.names import ConsumerName
 from peermesh.brokers.qos2.place import Place
 from peermesh.brokers.qos2.receiver import Incoming
 from peermesh.brokers.qos2.shelf import open_shelf
@@ -28,6 +29,7 @@ __all__ = [
     "BrokerError",
     "BrokerUnavailable",
     "Consumer",
+    "ConsumerName",
     "DeadLetters",
     "Denied",
     "Incoming",

@@ -7,12 +7,12 @@ from typing import Final
 
 import trio
 
-from endpoint.replicas.logs.log import Log
 from handshake.principals import Principal
 from peermesh.brokers.qos2.counters import Counters
 from peermesh.brokers.qos2.entries import payload_for
 from peermesh.brokers.qos2.errors import Refused
 from peermesh.brokers.qos2.limits import BURIAL_TOPIC, READ_AHEAD, TOPIC_DELETED
+from peermesh.brokers.qos2.place import TopicLog
 from peermesh.brokers.qos2.shelf import Shelf
 from peermesh.brokers.qos2.steps import Bury, Delivery
 from wire.errors import MeshError, OffsetOutOfRange, StoreClosed
@@ -27,7 +27,7 @@ RETRY_SECONDS: Final = 1.0
 class _Reader:
     """One topic, from the consumer's cursor on."""
 
-    def __init__(self, topic: str, log: Log, base: int, position: int) -> None:
+    def __init__(self, topic: str, log: TopicLog, base: int, position: int) -> None:
         """Read ``log``, to whose offsets ``base`` is added, from ``position`` on."""
         self.topic = topic
         self.log = log

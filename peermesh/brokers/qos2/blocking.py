@@ -1,80 +1,38 @@
-"""The broker and its clients for threads and the REPL; see ``peermesh.brokers.qos2``.
+"""The QoS-2 broker and its clients for threads and the REPL.
 
-::
-
-    with Broker(folder="topics") as broker, Publisher("till-3", broker.publisher_port) as publisher:
-        publisher.publish(1, "orders", b"tea")
+Written by ``tools/doors.py``: change the trio class.
 """
 
 from __future__ import annotations
 
-import queue
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from os import PathLike
-from pathlib import Path
-from typing import TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-import trio
+from peermesh.blocking.calls import Endpoint
+from peermesh.blocking.standing import Standing, Way
+from peermesh.brokers.qos2.broker import open_broker as core_open_broker
+from peermesh.brokers.qos2.client import Consumer as CoreConsumer, Publisher as CorePublisher
+from peermesh.brokers.qos2.limits import CONSUMER_PORT, PUBLISHER_PORT
+from peermesh.doors.handles import check_handle
 
-from endpoint import arguments as checks
-from endpoint.closing import Closing
-from endpoint.endpoint import Endpoint
-from handshake.credentials import Credentials
-from handshake.keyfiles import RolesSource
-from peermesh.blocking.portal import Portal
-from peermesh.brokers.qos2 import client
-from peermesh.brokers.qos2.broker import Ports, QoS2Broker, open_broker
-from peermesh.brokers.qos2.entries import Letter
-from peermesh.brokers.qos2.errors import BrokerUnavailable
-from peermesh.brokers.qos2.letters import DeadLetters
-from peermesh.brokers.qos2.limits import CONSUMER_PORT, PUBLISHER_PORT, Pace
-from peermesh.brokers.qos2.place import Place
-from peermesh.brokers.qos2.receiver import Incoming
-from peermesh.brokers.qos2.topics import Topic, TopicContent, Topics
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
 
-Result = TypeVar("Result")
-
-
-class _Blocking(Closing):
-    """What all three have in common: the way into the loop, and its end."""
-
-    def __init__(self) -> None:
-        self._portal = Portal.acquire()
-        self._is_open = True
-
-    def _call(
-        self,
-        function: Callable[..., Awaitable[Result]],
-        *arguments: object,
-        timeout: float | None = None,
-    ) -> Result:
-        """Run something over there; raises ``BrokerUnavailable`` after so many seconds."""
-        limit = checks.seconds("timeout", timeout)
-
-        async def call() -> Result:
-            with trio.fail_after(limit):
-                return await function(*arguments)
-
-        try:
-            return self._portal.call(call)
-        except trio.TooSlowError:
-            raise BrokerUnavailable(f"no answer within {limit:g} s: ask again") from None
-
-    async def _end(self) -> None:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Let go of it."""
-        if self._is_open:
-            self._is_open = False
-            try:
-                self._portal.call(self._end)
-            finally:
-                self._portal.release()
+    from endpoint.barriers import Seconds
+    from handshake.credentials import Credentials
+    from handshake.keyfiles import RolesSource
+    from peermesh.brokers.qos2.broker import Ports, QoS2Broker as CoreQoS2Broker
+    from peermesh.brokers.qos2.entries import Letter
+    from peermesh.brokers.qos2.letters import DeadLetters as CoreDeadLetters
+    from peermesh.brokers.qos2.limits import Pace
+    from peermesh.brokers.qos2.names import ConsumerName
+    from peermesh.brokers.qos2.place import Place
+    from peermesh.brokers.qos2.receiver import Incoming
+    from peermesh.brokers.qos2.topics import Topic, TopicContent, Topics as CoreTopics
 
 
-class Publisher(_Blocking):
-    """Publishes under a name, each id once; see ``peermesh.brokers.qos2.Publisher``."""
+class Publisher(Standing):
+    """Publishes under a name: a message with an id that was stored already is not stored again."""
 
     def __init__(
         self,
@@ -86,32 +44,31 @@ class Publisher(_Blocking):
         allow_plain: bool = False,
     ) -> None:
         """Connect when it is needed; raises ``InsecureAddress``."""
-        self._core = client.Publisher(
-            name, port, host, credentials=credentials, allow_plain=allow_plain
+        self._passage, self._publisher = self._stand(
+            CorePublisher(name, port, host, credentials=credentials, allow_plain=allow_plain)
         )
-        super().__init__()
 
     def publish(
-        self,
-        message_id: int,
-        topics: str | Iterable[str],
-        payload: bytes,
-        timeout: float | None = None,
+        self, message_id: int, topics: str | Iterable[str], payload: bytes, timeout: Seconds = None
     ) -> None:
-        """Return once the message is durable on all its topics; try for so many seconds.
+        """Return once the message is durable on all its topics; try until it is.
 
-        Raises ``Refused``, and ``BrokerUnavailable``: then publish it again, with its id.
+        Ids only grow. After a restart, repeat the message of which you do not know. Raises
+        ``Refused`` for what the broker will never take, ``Denied`` where a right is missing, and
+        ``BrokerUnavailable`` after ``timeout`` seconds: then publish it again, with its id.
         """
-        self._call(self._core.publish, message_id, topics, payload, timeout=timeout)
-
-    async def _end(self) -> None:
-        await self._core.aclose()
+        return self._passage.call(self._publisher.publish, message_id, topics, payload, timeout)
 
 
-class Consumer(_Blocking):
-    """Takes each message once; see ``peermesh.brokers.qos2.Consumer``."""
+class Consumer(Standing):
+    """Takes the messages of topics under a name, one after the other, each once.
 
-    def __init__(  # noqa: PLR0913 - five of them can be left out
+    ``handled`` is the last number that was dealt with in each topic, as far as the caller keeps
+    it. Without it a message may come twice, when the process died between dealing with it and
+    ``done``.
+    """
+
+    def __init__(
         self,
         name: str,
         topics: str | Iterable[str],
@@ -123,124 +80,154 @@ class Consumer(_Blocking):
         allow_plain: bool = False,
     ) -> None:
         """Connect when it is needed; raises ``InsecureAddress``."""
-        self._core = client.Consumer(
-            name,
-            topics,
-            port,
-            host,
-            handled=handled,
-            credentials=credentials,
-            allow_plain=allow_plain,
+        self._passage, self._consumer = self._stand(
+            CoreConsumer(
+                name,
+                topics,
+                port,
+                host,
+                handled=handled,
+                credentials=credentials,
+                allow_plain=allow_plain,
+            )
         )
-        super().__init__()
 
-    def get(self, timeout: float | None = None) -> Incoming:
-        """Wait for the next message; raises ``BrokerUnavailable`` if none came in time."""
-        return self._call(self._core.get, timeout=timeout)
+    def get(self, timeout: Seconds = None) -> Incoming:
+        """Wait for the next message; call ``done`` or ``refuse`` for it before the next.
 
-    def done(self, timeout: float | None = None) -> None:
-        """Tell that it is dealt with; return when it will not come again."""
-        self._call(self._core.done, timeout=timeout)
+        Asked again before that, gives the same. Raises ``Refused``, ``Denied`` where a right is
+        missing or was withdrawn, ``TakenOver`` when another consumer logged in under this name, and
+        ``BrokerUnavailable`` if none came within ``timeout`` seconds.
+        """
+        return self._passage.call(self._consumer.get, timeout)
+
+    def done(self, timeout: Seconds = None) -> None:
+        """Tell that the message is dealt with; return when it will not come again.
+
+        When the connection is lost meanwhile it may, and is told from a new one by its number. So
+        it is after ``BrokerUnavailable``, which is raised after ``timeout`` seconds.
+        """
+        return self._passage.call(self._consumer.done, timeout)
 
     def refuse(self, reason: str, *, is_final: bool = False) -> None:
         """Have it sent again after a while; in the end, or at once, it is a dead letter."""
-
-        async def refuse() -> None:
-            await self._core.refuse(reason, is_final=is_final)
-
-        self._call(refuse)
-
-    async def _end(self) -> None:
-        await self._core.aclose()
+        return self._passage.call(self._consumer.refuse, reason, is_final=is_final)
 
 
-class Broker(_Blocking):
-    """A broker with an endpoint of its own, in the background."""
+class DeadLetters:
+    """The dead letters of a broker, over its shelf: the broker's own, or a follower's."""
 
-    def __init__(
-        self,
-        folder: str | PathLike[str] | None = None,
-        ports: Ports | None = None,
-        pace: Pace | None = None,
-        roles: RolesSource | None = None,
-    ) -> None:
-        """Start it; without a folder it keeps nothing. ``roles`` say what clients may do.
+    def __init__(self, passage: Way, core: CoreDeadLetters) -> None:
+        """Lead to ``core``; for the endpoint, which makes its handles."""
+        self._passage = passage
+        self._dead_letters = core
 
-        Raises what ``open_broker`` raises.
+    def list(self) -> list[Letter]:
+        """Give all that were neither replayed nor purged, the oldest first."""
+        return self._passage.call(self._dead_letters.list)
+
+    def get(self, number: int) -> Letter:
+        """Give one; raises ``Refused`` if there is none of this number."""
+        return self._passage.call(self._dead_letters.get, number)
+
+    def replay(self, number: int, *, to_all: bool = False) -> Letter:
+        """Publish one on its topic again, for the consumer that it failed at, or for all.
+
+        Once, however often this is interrupted and repeated. Raises ``Refused``.
         """
-        super().__init__()
-        self._place = Place(folder=None if folder is None else Path(folder))
-        self._scope = trio.CancelScope()
-        self._ended = trio.Event()
-        started: queue.SimpleQueue[QoS2Broker | BaseException] = queue.SimpleQueue()
-        self._portal.start_soon(self._run, started, ports, pace, roles)
-        found = started.get()
-        if not isinstance(found, QoS2Broker):
-            self._is_open = False
-            self._portal.release()
-            raise found
-        self._core = found
-        self.publisher_port = found.publisher_port
-        self.consumer_port = found.consumer_port
-
-    async def _run(
-        self,
-        started: queue.SimpleQueue[QoS2Broker | BaseException],
-        ports: Ports | None,
-        pace: Pace | None,
-        roles: RolesSource | None,
-    ) -> None:
-        try:
-            with self._scope:
-                async with (
-                    Endpoint() as endpoint,
-                    open_broker(endpoint, self._place, ports, pace, roles) as broker,
-                ):
-                    started.put(broker)
-                    await trio.sleep_forever()
-        except BaseExceptionGroup as group:
-            started.put(_first(group))
-        except Exception as error:
-            started.put(error)
-        finally:
-            self._ended.set()
-
-    def statistics(self) -> dict[str, int]:
-        """Give what was counted, by name."""
-        return self._portal.call_sync(self._core.statistics)
-
-    def letters(self) -> list[Letter]:
-        """Give the dead letters."""
-        return self._call(DeadLetters(self._core.shelf).list)
-
-    def replay(self, number: int) -> Letter:
-        """Publish a dead letter again, for the consumer that it failed at."""
-        return self._call(DeadLetters(self._core.shelf).replay, number)
+        return self._passage.call(self._dead_letters.replay, number, to_all=to_all)
 
     def purge(self, number: int) -> Letter:
-        """Remove a dead letter."""
-        return self._call(DeadLetters(self._core.shelf).purge, number)
+        """Remove one; raises ``Refused``. Its bytes go with the oldest ones."""
+        return self._passage.call(self._dead_letters.purge, number)
 
-    def topics(self) -> list[Topic]:
-        """Give the topics, by name."""
-        return self._call(Topics(self._core.shelf).list)
 
-    def topic(self, name: str) -> TopicContent:
+class Topics:
+    """The topics of a broker, over its shelf: the broker's own, or a follower's."""
+
+    def __init__(self, passage: Way, core: CoreTopics) -> None:
+        """Lead to ``core``; for the endpoint, which makes its handles."""
+        self._passage = passage
+        self._topics = core
+
+    def list(self) -> list[Topic]:
+        """Give all topics, by name. It asks the catalogue only, and opens none of them."""
+        return self._passage.call(self._topics.list)
+
+    def get(self, name: str) -> TopicContent:
         """Look into a topic; raises ``Refused`` if there is none of this name."""
-        return self._call(Topics(self._core.shelf).get, name)
+        return self._passage.call(self._topics.get, name)
 
-    def delete_topic(self, name: str) -> None:
-        """Delete a topic with its messages, read or not; see ``Topics.delete``."""
-        self._call(Topics(self._core.shelf).delete, name)
+    def delete(self, name: str) -> None:
+        """Delete a topic: its messages, read or not, the places of consumers, publishers' ids.
 
-    async def _end(self) -> None:
-        self._scope.cancel()
-        await self._ended.wait()
+        Consumers that are subscribed to it are disconnected; who names it again makes it anew.
+        Raises ``Refused`` if there is none, or for ``dead_letter``, and ``BrokerUnavailable`` if
+        its keeper has not done it in time; then it is done later.
+        """
+        return self._passage.call(self._topics.delete, name)
+
+    def consumers(self) -> tuple[ConsumerName, ...]:
+        """Give all names under which a consumer has logged in, in their order."""
+        return self._passage.call(self._topics.consumers)
+
+    def forget(self, consumer: str) -> None:
+        """Forget a consumer: what it has had of each topic, and whose its name is.
+
+        A connection of it can acknowledge nothing more. Who logs in under its name later begins
+        with the oldest message of each topic. Raises ``Refused`` if there is none.
+        """
+        return self._passage.call(self._topics.forget, consumer)
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Take the first error out of the groups around it."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+class QoS2Broker:
+    """A running broker. Use ``open_broker``."""
+
+    def __init__(self, passage: Way, core: CoreQoS2Broker) -> None:
+        """Lead to ``core``; for the endpoint, which makes its handles."""
+        self._passage = passage
+        self._qo_s2_broker = core
+
+    @property
+    def publisher_port(self) -> int:
+        """Where publishers connect."""
+        return self._qo_s2_broker.publisher_port
+
+    @property
+    def consumer_port(self) -> int:
+        """Where consumers connect."""
+        return self._qo_s2_broker.consumer_port
+
+    def statistics(self) -> dict[str, int]:
+        """Give what was counted, by name; see ``Counters``, and ``Shelf.usage``."""
+        return self._passage.call_sync(self._qo_s2_broker.statistics)
+
+    @property
+    def letters(self) -> DeadLetters:
+        """Its dead letters."""
+        return DeadLetters(self._passage, self._qo_s2_broker.letters)
+
+    @property
+    def topics(self) -> Topics:
+        """Its topics."""
+        return Topics(self._passage, self._qo_s2_broker.topics)
+
+
+@contextmanager
+def open_broker(
+    endpoint: Endpoint,
+    place: Place | None = None,
+    ports: Ports | None = None,
+    pace: Pace | None = None,
+    roles: RolesSource | None = None,
+) -> Iterator[QoS2Broker]:
+    """Run a broker on an endpoint, until the end of the block.
+
+    ``roles`` say what clients may do, by the names in their certificates; without, those of the
+    endpoint.
+    Raises ``InsecureAddress``, ``AddressInUse`` and whatever the stores raise.
+    """
+    check_handle("endpoint", endpoint, Endpoint)
+    passage, core = endpoint.inside()
+    with passage.hosted(core_open_broker(core, place, ports, pace, roles)) as found:
+        yield QoS2Broker(passage, found)

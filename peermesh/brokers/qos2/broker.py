@@ -27,6 +27,7 @@ from peermesh.brokers.qos2.consumer_session import ConsumerSession
 from peermesh.brokers.qos2.conversation import Conversation, Work
 from peermesh.brokers.qos2.counters import Counters
 from peermesh.brokers.qos2.errors import Refused, TakenOver
+from peermesh.brokers.qos2.letters import DeadLetters
 from peermesh.brokers.qos2.limits import (
     CONNECTIONS_MAX,
     CONSUMER_PORT,
@@ -48,6 +49,7 @@ from peermesh.brokers.qos2.steps import (
     Store,
 )
 from peermesh.brokers.qos2.supervision import supervise
+from peermesh.brokers.qos2.topics import Topics
 from peermesh.brokers.unfinished import Unfinished
 from wire.errors import MeshError, PeerNotTrusted, PeerUnavailable
 from wire.logs import logger_of
@@ -86,6 +88,11 @@ class Ports:
 class QoS2Broker:
     """A running broker. Use ``open_broker``."""
 
+    publisher_port: int
+    """Where publishers connect."""
+    consumer_port: int
+    """Where consumers connect."""
+
     def __init__(self, shelf: Shelf, pace: Pace, guard: PortAccess) -> None:
         """Serve what is on the shelf, by the roles of ``guard``."""
         self.shelf = shelf
@@ -102,6 +109,16 @@ class QoS2Broker:
         """Give what was counted, by name; see ``Counters``, and ``Shelf.usage``."""
         topics = len(self.shelf.topics())
         return {**self.counters.as_dict(), "topics": topics, **self.shelf.usage()}
+
+    @property
+    def letters(self) -> DeadLetters:
+        """Its dead letters."""
+        return DeadLetters(self.shelf)
+
+    @property
+    def topics(self) -> Topics:
+        """Its topics."""
+        return Topics(self.shelf)
 
     async def serve_publisher(
         self, stream: trio.abc.Stream, arrival: Arrival, principal: Principal
@@ -180,6 +197,8 @@ class QoS2Broker:
         while True:
             await trio.sleep(max(seconds / 4, SWEEP_SECONDS_MIN))
             read = {topic for visit in self._visits for topic in visit.session.topics}
+            if self.shelf.place.voters and self.shelf.decides:
+                await self.shelf.open_topics.resume_ends()
             for topic in self.shelf.open_topics.idle(seconds):
                 if topic not in read:
                     await self.shelf.open_topics.end_if_empty(topic)

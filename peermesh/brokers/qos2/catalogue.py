@@ -10,15 +10,16 @@ is known, ``ENDED`` until the file and the places of consumers are gone.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 import trio
 
-from endpoint.replicas.stores.store import Store as Table
 from peermesh.brokers.qos2.errors import Refused
 from peermesh.brokers.qos2.limits import BURIAL_TOPIC, TOPICS_MAX, TOPICS_OF_PRINCIPAL_MAX
+from peermesh.brokers.qos2.place import Table
 from stores.batch import Batch
 from stores.limits import BATCH_COUNT_MAX
 from wire.errors import GuardFailed
@@ -81,13 +82,23 @@ def mark_key(consumer: str, topic: str) -> str:
     return f"{MARKS}{consumer} {topic}"
 
 
-class Catalogue:
-    """The topics of a broker, over its store: the keeper's own, or a follower's copy."""
+async def erase_all(table: Table, keys: Sequence[str]) -> None:
+    """Erase keys in their order, in as few batches as may be."""
+    for start in range(0, len(keys), BATCH_COUNT_MAX):
+        batch = Batch()
+        for key in keys[start : start + BATCH_COUNT_MAX]:
+            batch.erase(key)
+        receipt = await table.batch(batch)
+        await receipt.applied()
 
-    def __init__(self, table: Table, *, is_copy: bool) -> None:
-        """Look at nothing yet; ``is_copy`` where writes of other brokers are seen later."""
+
+class Catalogue:
+    """The topics of a broker, over its store: the keeper's own, a follower's copy, or a replica."""
+
+    def __init__(self, table: Table, level: Callable[[], Awaitable[None]]) -> None:
+        """Look at nothing yet; ``level`` waits until writes of other brokers are seen."""
         self._table = table
-        self._is_copy = is_copy
+        self._level = level
         self._making = trio.Lock()
 
     async def find(self, topic: str) -> Record | None:
@@ -121,8 +132,7 @@ class Catalogue:
             receipt = await self._table.batch(batch)
             await receipt.applied()
         except GuardFailed:
-            if self._is_copy:  # Another broker made it, or ended a topic, which is not seen yet.
-                await self._table.await_idle()
+            await self._level()  # Another broker made it, or ended a topic, which is not seen yet.
 
     async def _floor(self) -> int:
         found = await self._table.get(FLOOR, 0)
@@ -156,12 +166,7 @@ class Catalogue:
         """Remove a topic, with the places of its consumers: its log and file are gone."""
         keys = [key for kind in (CURSORS, MARKS) for key in await self._of_topic(kind, topic)]
         keys.append(topic_key(topic))  # the last one: a crash before it repeats the rest
-        for start in range(0, len(keys), BATCH_COUNT_MAX):
-            batch = Batch()
-            for key in keys[start : start + BATCH_COUNT_MAX]:
-                batch.erase(key)
-            receipt = await self._table.batch(batch)
-            await receipt.applied()
+        await erase_all(self._table, keys)
 
     async def _of_topic(self, kind: str, topic: str) -> list[str]:
         keys = [str(each.key) async for each in self._table.entries(prefix=kind)]

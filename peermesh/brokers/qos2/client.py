@@ -1,8 +1,8 @@
 """Clients of the broker that give and take each message exactly once.
 
-Both connect again by themselves. What must outlive the process is their caller's, since only he can
-keep it together with his own data: a publisher's ids, and the last number that a consumer has dealt
-with in each topic.
+Both connect again by themselves. What must outlive the process is their caller's, since the caller
+alone can keep it together with its own data: a publisher's ids, and the last number that a consumer
+has dealt with in each topic.
 """
 
 from __future__ import annotations
@@ -15,11 +15,18 @@ from typing import Final
 import trio
 
 from endpoint import arguments
+from endpoint.barriers import Seconds
 from handshake.credentials import Credentials
 from net.network import Network
 from peermesh.brokers.qos2.access import DENIED
 from peermesh.brokers.qos2.commands import check_name
-from peermesh.brokers.qos2.errors import Denied, DialogueError, Refused, TakenOver
+from peermesh.brokers.qos2.errors import (
+    BrokerUnavailable,
+    Denied,
+    DialogueError,
+    Refused,
+    TakenOver,
+)
 from peermesh.brokers.qos2.limits import (
     CONSUMER_PORT,
     ID_MAX,
@@ -80,6 +87,15 @@ def _losing() -> Iterator[None]:
         yield
     except (*_LOSSES, DialogueError) as error:
         raise _ConnectionLost(str(error)) from error
+
+
+@contextmanager
+def _within(limit: float) -> Iterator[None]:
+    """Raise ``BrokerUnavailable`` if the block takes longer than this many seconds."""
+    with trio.move_on_after(limit) as scope:
+        yield
+    if scope.cancelled_caught:
+        raise BrokerUnavailable(f"no answer within {limit:g} s: ask again")
 
 
 class _Line:
@@ -160,27 +176,39 @@ class Publisher(_Client):
         self._sender: Sender | None = None
         self._busy = trio.Lock()
 
-    async def publish(self, message_id: int, topics: str | Iterable[str], payload: bytes) -> None:
+    async def publish(
+        self,
+        message_id: int,
+        topics: str | Iterable[str],
+        payload: bytes,
+        timeout: Seconds = None,
+    ) -> None:
         """Return once the message is durable on all its topics; try until it is.
 
         Ids only grow. After a restart, repeat the message of which you do not know. Raises
-        ``Refused`` for what the broker will never take, and ``Denied`` where a right is missing.
+        ``Refused`` for what the broker will never take, ``Denied`` where a right is missing, and
+        ``BrokerUnavailable`` after ``timeout`` seconds: then publish it again, with its id.
         """
+        limit = arguments.seconds("timeout", timeout)
         if not isinstance(payload, (bytes, bytearray, memoryview)):
             raise TypeError(f"payload={payload!r:.80} is {type(payload).__name__}: give bytes")
         arguments.count("message_id", message_id, least=0, most=2 * ID_MAX)
         message = Outgoing(message_id, _names("topics", topics), bytes(payload))
         _check(message)
-        async with self._busy:
-            while True:
-                try:
-                    with _losing():
-                        await self._publish(message)
-                except _ConnectionLost as error:
-                    await self._rest(error)
-                else:
-                    self._pause = RETRY_SECONDS
-                    return
+        with _within(limit):
+            async with self._busy:
+                await self._publish_surely(message)
+
+    async def _publish_surely(self, message: Outgoing) -> None:
+        while True:
+            try:
+                with _losing():
+                    await self._publish(message)
+            except _ConnectionLost as error:
+                await self._rest(error)
+            else:
+                self._pause = RETRY_SECONDS
+                return
 
     async def _publish(self, message: Outgoing) -> None:
         if self._line is None or self._sender is None or not self._sender.is_idle:
@@ -267,19 +295,20 @@ class Consumer(_Client):
         self._receiver: Receiver | None = None
         self._message: Incoming | None = None
 
-    async def get(self) -> Incoming:
-        """Wait for the next message; it has to be ``done`` or ``refuse``\\ d before the next.
+    async def get(self, timeout: Seconds = None) -> Incoming:
+        """Wait for the next message; call ``done`` or ``refuse`` for it before the next.
 
         Asked again before that, gives the same. Raises ``Refused``, ``Denied`` where a right is
-        missing or was withdrawn, and ``TakenOver`` when
-        somebody else logged in under this name.
+        missing or was withdrawn, ``TakenOver`` when another consumer logged in under this name, and
+        ``BrokerUnavailable`` if none came within ``timeout`` seconds.
         """
-        while self._message is None:
-            try:
-                with _losing():
-                    await self._read_on()
-            except _ConnectionLost as error:
-                await self._rest(error)
+        with _within(arguments.seconds("timeout", timeout)):
+            while self._message is None:
+                try:
+                    with _losing():
+                        await self._read_on()
+                except _ConnectionLost as error:
+                    await self._rest(error)
         self._pause = RETRY_SECONDS
         return self._message
 
@@ -294,17 +323,19 @@ class Consumer(_Client):
         data = await self._line.take(self._receiver.body_size)
         await self._carry_out(self._receiver.receive(data))
 
-    async def done(self) -> None:
+    async def done(self, timeout: Seconds = None) -> None:
         """Tell that the message is dealt with; return when it will not come again.
 
-        When the connection is lost meanwhile it may, and is told from a new one by its number.
+        When the connection is lost meanwhile it may, and is told from a new one by its number. So
+        it is after ``BrokerUnavailable``, which is raised after ``timeout`` seconds.
         """
+        limit = arguments.seconds("timeout", timeout)
         message, self._message = self._take(), None
         self._handled[message.topic] = message.number
         if self._receiver is None:
             return
         try:
-            with _losing():
+            with _losing(), _within(limit):
                 steps = self._receiver.handled()
                 while not await self._carry_out(steps) and self._line is not None:
                     steps = self._receiver.receive(await self._line.take(None))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from endpoint import arguments
-from endpoint.replicas.logs.log import Log
 from peermesh.brokers.qos2.entries import Letter, letter_of, replayed_value
 from peermesh.brokers.qos2.errors import Refused
 from peermesh.brokers.qos2.limits import BURIAL_TOPIC
+from peermesh.brokers.qos2.place import TopicLog
 from peermesh.brokers.qos2.shelf import Shelf
 from stores.batch import Batch
 from stores.limits import BATCH_COUNT_MAX
@@ -74,7 +74,7 @@ class DeadLetters:
         await self._let_go(number, "purged")
         return letter
 
-    async def _log(self) -> Log:
+    async def _log(self) -> TopicLog:
         return await self._shelf.log(BURIAL_TOPIC)
 
     async def _gone(self) -> set[int]:
@@ -87,8 +87,7 @@ class DeadLetters:
         table, log = self._shelf.table, await self._log()
         receipt = await table.put(f"letter/{number}", how)
         await receipt.applied()
-        if self._shelf.place.is_follower:
-            await table.await_idle()
+        await self._shelf.level()
         gone = await self._gone()
         start = (await log.offsets())[0].start
         end = start

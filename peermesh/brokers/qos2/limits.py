@@ -48,6 +48,13 @@ TOPICS_OF_PRINCIPAL_MAX: Final = TOPICS_MAX // 2
 """Topics that one principal has made: one that makes topics without end leaves as many to all
 others. Clients without a name are one principal."""
 
+CONSUMERS_MAX: Final = 4_096
+"""Names of consumers: twice as many as can be connected. Each has a place in every topic of which
+it has had a message, for ever: at most some hundred megabytes of the broker's store."""
+
+CONSUMERS_OF_PRINCIPAL_MAX: Final = CONSUMERS_MAX // 2
+"""Names of consumers that one principal has made, as with its topics."""
+
 CONNECTIONS_MAX: Final = 2_000
 """Clients at both ports together, and half of the files that the process may open at most: raise
 ``ulimit -n`` for more. For one more a publisher makes room that is silent, or it is refused."""

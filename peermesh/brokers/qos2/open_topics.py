@@ -11,28 +11,30 @@ from weakref import WeakValueDictionary
 
 import trio
 
+from endpoint.replicas.group_logs.replica import ReplicaLog
 from endpoint.replicas.group_logs.single_part import LogPart
-from endpoint.replicas.logs.log import Log
 from endpoint.replicas.stores.reading import Entry
-from endpoint.replicas.stores.store import Store as Table
 from endpoint.replicas.stores.watching import Commit
 from handshake.principals import Principal
 from handshake.private_files import DATABASE_SUFFIXES
 from peermesh.brokers.qos2.catalogue import TOPICS, Catalogue, Record, Stage, topic_key
 from peermesh.brokers.qos2.errors import BrokerUnavailable
 from peermesh.brokers.qos2.limits import BURIAL_TOPIC
-from peermesh.brokers.qos2.place import Place
+from peermesh.brokers.qos2.place import Place, Table, TopicLog
 from peermesh.brokers.qos2.supervision import supervise
 from stores.disk.ballot import SUFFIX as BALLOT_SUFFIX
 from stores.disk.sqlite import sync_path
-from stores.quota import Quota, QuotaPool
+from stores.quota import STORE_QUOTA, Quota, QuotaPool
 from stores.watches import Gap
 from wire.values import Value
 
 IDLE_SECONDS: Final = 10.0
 """How long what followers lack may hold up the end of a topic."""
 
-Attach = Callable[[str, int], Awaitable[Log]]
+SHUT_QUOTA: Final = Quota(max_bytes=1)
+"""That of a log which takes nothing: no message has so little."""
+
+Attach = Callable[[str, int], Awaitable[TopicLog]]
 """Opens the log of a topic whose numbers begin behind a base."""
 
 
@@ -40,7 +42,7 @@ Attach = Callable[[str, int], Awaitable[Log]]
 class OpenTopic:
     """A topic whose log is open here."""
 
-    log: Log
+    log: TopicLog
     record: Record
     used: float
     """When it was asked for last, by trio's clock."""
@@ -49,15 +51,26 @@ class OpenTopic:
 class OpenTopics:
     """The topics that are open at one broker, each opened and ended under a lock of its own."""
 
-    def __init__(self, place: Place, catalogue: Catalogue, pool: QuotaPool, attach: Attach) -> None:
-        """Open none yet. What ``attach`` opens counts in ``pool`` at a keeper."""
+    def __init__(
+        self,
+        place: Place,
+        catalogue: Catalogue,
+        pool: QuotaPool,
+        attach: Attach,
+        decides: Callable[[], bool],
+    ) -> None:
+        """Open none yet. What ``attach`` opens counts in ``pool`` at a keeper.
+
+        ``decides`` tells whether this broker ends topics now.
+        """
         self._place = place
+        self._decides = decides
         self._catalogue = catalogue
         self._attach = attach
         self._topics: dict[str, OpenTopic] = {}
         self._pool = pool
         # The log of a topic that ends is moved into this one, where nothing has room.
-        self._shut_pool = QuotaPool(f"broker {place.name}", Quota(max_bytes=1))
+        self._shut_pool = QuotaPool(f"broker {place.name}", SHUT_QUOTA)
         self._locks: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
         self._in_background = trio.CapacityLimiter(1)
 
@@ -68,6 +81,10 @@ class OpenTopics:
     def names(self) -> list[str]:
         """Name all of them."""
         return list(self._topics)
+
+    def all_but_burials(self) -> list[OpenTopic]:
+        """Give all of them but that of dead letters."""
+        return [found for name, found in self._topics.items() if name != BURIAL_TOPIC]
 
     def find(self, topic: str) -> OpenTopic | None:
         """Give a topic if it is open here."""
@@ -92,7 +109,7 @@ class OpenTopics:
     async def _make(self, topic: str, owner: str | None) -> None:
         record = await self._catalogue.make(topic, owner)
         if record.stage is not Stage.LIVE:
-            if self._place.is_follower:
+            if not self._decides():
                 raise BrokerUnavailable(f"topic {topic} is being deleted")
             await self._end(topic, record)
             record = await self._catalogue.make(topic, owner)
@@ -142,12 +159,29 @@ class OpenTopics:
             record = await self._catalogue.find(topic)
             if self._place.is_follower:
                 await self._keep_up_copy(topic, record, seen)
+            elif self._place.voters and not self._decides():
+                await self._keep_up_replica(topic, record, seen)
             elif record is None:
                 pass  # Its end is over.
             elif record.stage is not Stage.LIVE:
                 await self._end(topic, record)
             elif topic not in self._topics:
                 await self._open(topic, record)
+
+    async def _keep_up_replica(
+        self, topic: str, record: Record | None, seen: Record | None
+    ) -> None:
+        """Have a majority keep what is not at its end, and let go of what is."""
+        if record is None or record.stage is Stage.ENDED:
+            await self._keep_up_copy(topic, None, record or seen)
+        elif topic not in self._topics:
+            await self._open(topic, record)
+
+    async def resume_ends(self) -> None:
+        """Go on with what another broker began to end, which led then."""
+        for topic, record in (await self._catalogue.records()).items():
+            if record.stage is not Stage.LIVE:
+                await self.keep_up(topic)
 
     async def _keep_up_copy(self, topic: str, record: Record | None, seen: Record | None) -> None:
         if topic in self._topics and record != self._topics[topic].record:
@@ -168,14 +202,13 @@ class OpenTopics:
         """End a topic that has neither messages nor consumers; tell whether it was so."""
         async with self._lock(topic):
             found = self._topics.get(topic)
-            if found is None or await _end_of_empty(found.log) is None:
+            if found is None or not self._decides() or await _end_of_empty(found.log) is None:
                 return False
             if await self._catalogue.has_consumers(topic):
                 return False
             end = await self._shut(found.log)
             if end is None or not await self._catalogue.begin_end(topic, found.record):
-                _part(found.log).share_quota(self._pool)
-                self._shut_pool.leave(found.log.name())
+                await self._reopen(found.log)
                 return False
             await self._end(topic, replace(found.record, stage=Stage.ENDING))
             return True
@@ -191,7 +224,7 @@ class OpenTopics:
         await self._remove_files(topic, record)
         await self._catalogue.forget(topic)
 
-    async def _empty(self, log: Log) -> int:
+    async def _empty(self, log: TopicLog) -> int:
         """Have a log take nothing more and hold nothing; give its end."""
         end: int | None = None
         while end is None:
@@ -200,12 +233,23 @@ class OpenTopics:
             end = await self._shut(log)
         return end
 
-    async def _shut(self, log: Log) -> int | None:
+    async def _shut(self, log: TopicLog) -> int | None:
         """Have a log take nothing more; give its end if it is empty, and ``None`` otherwise."""
-        _part(log).share_quota(self._shut_pool)
-        self._pool.leave(log.name())
+        if isinstance(log, ReplicaLog):
+            await log.set_quota(max_bytes=SHUT_QUOTA.max_bytes)
+        else:
+            _part(log).share_quota(self._shut_pool)
+            self._pool.leave(log.name())
         await log.await_idle(timeout=IDLE_SECONDS)  # What was on its way has its outcome.
         return await _end_of_empty(log)
+
+    async def _reopen(self, log: TopicLog) -> None:
+        """Have a log take messages again."""
+        if isinstance(log, ReplicaLog):
+            await log.set_quota(max_bytes=STORE_QUOTA.max_bytes)
+        else:
+            _part(log).share_quota(self._pool)
+            self._shut_pool.leave(log.name())
 
     async def _close(self, topic: str) -> None:
         """Let go of a topic's log; its readers are told that it is closed."""
@@ -219,12 +263,12 @@ class OpenTopics:
             await trio.to_thread.run_sync(_remove, file)
 
 
-def _part(log: Log) -> LogPart:
+def _part(log: TopicLog) -> LogPart:
     assert isinstance(log.part, LogPart), "only topics that are kept here end"
     return log.part
 
 
-async def _end_of_empty(log: Log) -> int | None:
+async def _end_of_empty(log: TopicLog) -> int | None:
     """Give the end of a log that is empty; ``None`` for another."""
     span = (await log.offsets())[0]
     return span.end if span.start == span.end else None

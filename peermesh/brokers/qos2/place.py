@@ -10,6 +10,16 @@ from urllib.parse import quote
 
 from endpoint import arguments
 from endpoint.replicas.attaching import Backend
+from endpoint.replicas.group_logs.replica import ReplicaLog
+from endpoint.replicas.groups.replica import ReplicaStore
+from endpoint.replicas.logs.log import Log
+from endpoint.replicas.stores.store import Store
+
+Table = Store | ReplicaStore
+"""The store of cursors and marks: of a keeper, a copy of it, or a replica."""
+
+TopicLog = Log | ReplicaLog
+"""The log of a topic, likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +32,27 @@ class Place:
     folder: Path | None = None
     """For files; ``None`` keeps the keeper's in memory only, and a follower without copies."""
     is_follower: bool = False
+    """Whether another broker keeps the topics, or several that vote."""
     retention: Mapping[str, float] = field(default_factory=dict)
     """``keep_seconds``, ``keep_count`` and ``keep_bytes`` of every topic but that of dead letters;
     without any, everything stays."""
     quota: Mapping[str, int | None] = field(default_factory=dict)
     """``max_entries`` and ``max_bytes`` of all topics together but that of dead letters: beyond, no
-    message is taken. Those of one log without other word; ``None`` sets no limit."""
+    message is taken. Those of one log without other word; ``None`` sets no limit. With ``voters``
+    each topic has the quota of a log of its own."""
+    voters: tuple[str, ...] = ()
+    """The names of the endpoints whose brokers keep the topics together, the same at each of them:
+    what is answered, a majority has, and any of them serves."""
 
     def __post_init__(self) -> None:
         """Check the arguments."""
         arguments.text("name", self.name)
+        if isinstance(self.voters, str):
+            raise TypeError(f"voters={self.voters!r}: give a list of names")
+        object.__setattr__(self, "voters", tuple(self.voters))
+        if self.voters and (self.is_follower or self.quota):
+            what = "it is a follower" if self.is_follower else "their topics share no quota"
+            raise ValueError(f"voters={self.voters!r}: {what}")
         if self.folder is not None:
             object.__setattr__(self, "folder", Path(self.folder))
 

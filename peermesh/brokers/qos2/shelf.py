@@ -15,14 +15,14 @@ from endpoint.endpoint import Endpoint
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.backends import take_quota
 from endpoint.replicas.group_logs.single_part import LogPart
-from endpoint.replicas.logs.log import Log
+from endpoint.replicas.groups.replica import ReplicaStore
 from endpoint.replicas.logs.log_backends import log_quota
 from endpoint.replicas.logs.log_receipts import AppendReceipt
-from endpoint.replicas.stores.store import Store as Table
 from endpoint.shielding import shielded
 from handshake.principals import UNPROVEN, Principal
 from handshake.private_files import make_directory
 from peermesh.brokers.qos2.catalogue import (
+    FLOOR,
     Catalogue,
     cursor_key,
     mark_key,
@@ -31,8 +31,9 @@ from peermesh.brokers.qos2.catalogue import (
 from peermesh.brokers.qos2.entries import Letter, letter_value
 from peermesh.brokers.qos2.errors import BrokerError, BrokerUnavailable, Refused, TakenOver
 from peermesh.brokers.qos2.limits import BURIAL_TOPIC, QUOTA_EXCEEDED, TOPIC_DELETED
+from peermesh.brokers.qos2.names import Names, session_key
 from peermesh.brokers.qos2.open_topics import OpenTopic, OpenTopics
-from peermesh.brokers.qos2.place import Place
+from peermesh.brokers.qos2.place import Place, Table, TopicLog
 from peermesh.brokers.qos2.steps import Delivery, Store
 from stores.batch import Batch
 from stores.quota import QuotaLimits, QuotaPool
@@ -54,11 +55,30 @@ class Shelf:
         """Begin without topics."""
         self.place = place
         self.table = table
-        self.catalogue = Catalogue(table, is_copy=place.is_follower)
+        self.catalogue = Catalogue(table, self.level)
+        self.names = Names(table)
         self._endpoint = endpoint
         quota = take_quota(dict(place.quota), log_quota(place.backend))
         self._pool = QuotaPool(f"broker {place.name}", quota)
-        self.open_topics = OpenTopics(place, self.catalogue, self._pool, self._attach)
+        self.open_topics = OpenTopics(
+            place, self.catalogue, self._pool, self._attach, lambda: self.decides
+        )
+
+    @property
+    def decides(self) -> bool:
+        """True if this broker ends topics: the keeper does, and of several voters the leader."""
+        if isinstance(self.table, ReplicaStore):
+            return not self.place.is_follower and self.table.is_leader()
+        return not self.place.is_follower
+
+    async def level(self) -> None:
+        """Wait until all is seen here that other brokers had answers for; raises ``MeshError``."""
+        if isinstance(self.table, ReplicaStore):
+            await self.table.read("linear").exists(FLOOR)
+        elif self.place.is_follower:
+            idle = await self.table.await_idle(timeout=PATIENCE_SECONDS)
+            if not idle:
+                raise BrokerUnavailable(str(idle))
 
     def topics(self) -> list[str]:
         """Name the topics that are open here."""
@@ -66,10 +86,16 @@ class Shelf:
 
     async def follow(self) -> None:
         """Do what the catalogue says about topics, for ever."""
+        if self.place.voters:
+            await self.log(BURIAL_TOPIC)  # once all voters are there
         await self.open_topics.follow(self.table)
 
     def usage(self) -> dict[str, int]:
         """Count the messages of all topics but dead letters, their bytes, and what these may be."""
+        if self.place.voters:
+            found = [each.log.statistics() for each in self.open_topics.all_but_burials()]
+            entries, size = sum(each.entries for each in found), sum(each.bytes for each in found)
+            return {"entries": entries, "bytes": size}
         pool, quota = self._pool, self._pool.meter.quota
         limits = {"max_entries": quota.max_entries, "max_bytes": quota.max_bytes}
         set_limits = {name: limit for name, limit in limits.items() if limit is not None}
@@ -79,7 +105,7 @@ class Shelf:
         """Change ``max_entries`` or ``max_bytes``, or both, until the broker ends."""
         self._pool.replace(replace(self._pool.meter.quota, **limits))
 
-    async def log(self, topic: str, principal: Principal = UNPROVEN) -> Log:
+    async def log(self, topic: str, principal: Principal = UNPROVEN) -> TopicLog:
         """Give the log of a topic, as ``open`` does."""
         return (await self.open(topic, principal)).log
 
@@ -95,13 +121,15 @@ class Shelf:
         except MeshError as error:
             raise _unavailable(error) from error
 
-    async def _attach(self, topic: str, base: int) -> Log:
+    async def _attach(self, topic: str, base: int) -> TopicLog:
         name, file = self.place.log_name(topic, base), self.place.log_file(topic, base)
         backend = self.place.backend
         options: dict[str, Any] = {} if file is None else {"path": file}
+        retention: Mapping[str, Any]
+        retention = {} if topic == BURIAL_TOPIC else self.place.retention
+        if isinstance(self.table, ReplicaStore):
+            return await self._attach_replica(name, options, retention)
         if not self.place.is_follower:
-            retention: Mapping[str, Any]
-            retention = {} if topic == BURIAL_TOPIC else self.place.retention
             log = await self._endpoint.attach_log(name, (), 1, backend, **options, **retention)
             assert isinstance(log.part, LogPart), "a keeper has one"
             if topic != BURIAL_TOPIC:  # Consumers let go of what they cannot deal with.
@@ -112,6 +140,28 @@ class Shelf:
         return await self._endpoint.attach_log_clone(
             name, backend, patience=PATIENCE_SECONDS, path=file
         )
+
+    async def _attach_replica(
+        self, name: str, options: dict[str, Any], retention: Mapping[str, Any]
+    ) -> TopicLog:
+        if self.place.is_follower and not options:
+            return await self._endpoint.attach_log_proxy(name, patience=PATIENCE_SECONDS)
+        replica = await self._endpoint.attach_log_replica(
+            name,
+            voters=self.place.voters,
+            backend=self.place.backend,
+            patience=PATIENCE_SECONDS,
+            **options,
+        )
+        try:
+            await replica.await_leader(PATIENCE_SECONDS)
+            if retention and not self.place.is_follower:
+                await replica.set_retention(**retention)
+        except BaseException:
+            with shielded("a topic's log to be closed", PATIENCE_SECONDS):
+                await replica.close()
+            raise
+        return replica
 
     # Messages.
 
@@ -145,28 +195,28 @@ class Shelf:
     async def owns(self, consumer: str, principal: Principal) -> bool:
         """Tell whether a consumer's name is its own; a name without an owner gets one.
 
-        A principal that has proven no name owns nothing: what it makes has no owner until a
-        principal with a name logs in under it.
+        Raises ``Refused`` where there are too many names.
         """
-        key = f"owner/{consumer}"
         try:
-            if principal.name is not None:
-                await self.table.put_unique(key, principal.name)
-            if self.place.is_follower:
-                await self.table.await_idle(timeout=PATIENCE_SECONDS)
-            owner = await self.table.get(key)
+            await self.names.make(consumer, principal.name)
+            await self.names.give(consumer, principal)
+            await self.level()
+            owner = await self.names.owner(consumer)
+        except BrokerError:
+            raise
         except MeshError as error:
             raise _unavailable(error) from error
         return owner == principal.name
 
     async def enter(self, consumer: str, token: bytes) -> None:
         """Make this session the only one of a consumer, on any broker."""
-        await self._do(Batch().put(_session(consumer), token))
-        if self.place.is_follower:
-            # What earlier sessions committed has to be seen here.
-            idle = await self.table.await_idle(timeout=PATIENCE_SECONDS)
-            if not idle:
-                raise BrokerUnavailable(str(idle))
+        await self._do(Batch().put(session_key(consumer), token))
+        try:
+            await self.level()  # What earlier sessions committed has to be seen here.
+        except BrokerError:
+            raise
+        except MeshError as error:
+            raise _unavailable(error) from error
 
     async def position(self, consumer: str, topic: str, base: int) -> int:
         """Give the offset, counted from ``base``, of the first message not dealt with."""
@@ -186,7 +236,7 @@ class Shelf:
         found = self.open_topics.find(topic)
         if found is None:
             raise Refused(TOPIC_DELETED)
-        batch.if_value(_session(consumer), token)
+        batch.if_value(session_key(consumer), token)
         batch.if_value(topic_key(topic), found.record.value())
         await self._do(batch, consumer, token)
 
@@ -241,9 +291,11 @@ class Shelf:
 
     async def _why(self, consumer: str, token: bytes) -> BrokerError:
         """Say why a session could not do something: another took over, or the topic is gone."""
-        if self.place.is_follower:
-            await self.table.await_idle(timeout=PATIENCE_SECONDS)
-        if await self.table.get(_session(consumer)) == token:
+        try:
+            await self.level()
+        except MeshError as error:
+            return _unavailable(error)
+        if await self.table.get(session_key(consumer)) == token:
             return Refused(TOPIC_DELETED)
         return TakenOver("TAKEN OVER")
 
@@ -253,24 +305,28 @@ def _producer(publisher: str, principal: Principal) -> str:
     return f"publisher {publisher}{whose}"  # no publisher's name has a space
 
 
-def _session(consumer: str) -> str:
-    return f"session/{consumer}"
-
-
 @asynccontextmanager
 async def open_shelf(endpoint: Endpoint, place: Place) -> AsyncIterator[Shelf]:
     """Open what is kept there; raises ``MeshError``."""
     if place.folder is not None:
         make_directory(place.folder)
-    if place.is_follower:
+    table: Table
+    file = place.file("cursors")
+    if place.voters or (place.is_follower and place.name in endpoint.known_groups()):
+        is_kept = place.voters and file is not None
+        options: dict[str, Any] = {"backend": place.backend, "path": file} if is_kept else {}
+        table = await endpoint.attach_replica(
+            place.name, voters=place.voters, patience=PATIENCE_SECONDS, **options
+        )
+    elif place.is_follower:
         table = await endpoint.attach_clone(place.name)
-    elif (file := place.file("cursors")) is None:
+    elif file is None:
         table = await endpoint.attach_master(place.name)
     else:
         table = await endpoint.attach_master(place.name, Backend.SQLite, path=file)
     shelf = Shelf(endpoint, place, table)
     try:
-        if not place.is_follower:
+        if not place.is_follower and not place.voters:
             await shelf.log(BURIAL_TOPIC)  # from the start: a dead letter always has a place
         yield shelf
     finally:

@@ -1,4 +1,4 @@
-"""Topics, for people: which there are, what waits in one, and how one is deleted."""
+"""Topics and consumers, for people: which there are, what waits, and how one is removed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from endpoint import arguments
 from peermesh.brokers.qos2.catalogue import Record, Stage, topic_key
 from peermesh.brokers.qos2.errors import BrokerUnavailable, Refused
 from peermesh.brokers.qos2.limits import BURIAL_TOPIC
+from peermesh.brokers.qos2.names import ConsumerName
 from peermesh.brokers.qos2.shelf import PATIENCE_SECONDS, Shelf
 
 
@@ -78,10 +79,30 @@ class Topics:
             raise Refused(f"{BURIAL_TOPIC} stays: purge dead letters in its place")
         if not await self._shelf.catalogue.begin_end(name, record):
             raise Refused(f"topic {name} changed meanwhile: look at it again")
-        if self._shelf.place.is_follower:
-            await self._await_end(name)
-        else:
+        if self._shelf.decides:
             await self._shelf.open_topics.keep_up(name)
+        else:
+            await self._await_end(name)
+
+    async def consumers(self) -> tuple[ConsumerName, ...]:
+        """Give all names under which a consumer has logged in, in their order."""
+        topics: dict[str, list[str]] = {}
+        for topic, consumers in sorted((await self._shelf.catalogue.positions()).items()):
+            for each in consumers:
+                topics.setdefault(each, []).append(topic)
+        owners = sorted((await self._shelf.names.owners()).items())
+        return tuple(
+            ConsumerName(name, None if owner is None else str(owner), tuple(topics.get(name, ())))
+            for name, owner in owners
+        )
+
+    async def forget(self, consumer: str) -> None:
+        """Forget a consumer: what it has had of each topic, and whose its name is.
+
+        A connection of it can acknowledge nothing more. Who logs in under its name later begins
+        with the oldest message of each topic. Raises ``Refused`` if there is none.
+        """
+        await self._shelf.names.forget(arguments.text("consumer", consumer))
 
     async def _await_end(self, name: str) -> None:
         watch = self._shelf.table.watch(keys=[topic_key(name)])

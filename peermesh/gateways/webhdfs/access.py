@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final, assert_never
+from typing import Final
 from urllib.parse import parse_qsl
 
 from handshake.access import FileOf, Port, Right
 from handshake.principals import Principal, Proof
 from peermesh.gateways.refusals import InvalidRequest
 from peermesh.gateways.webhdfs.requests import (
+    Append,
+    CheckAccess,
+    Concat,
     Create,
     Delete,
+    GetAclStatus,
+    GetContentSummary,
     GetFileBlockLocations,
+    GetFileChecksum,
     GetFileStatus,
     GetHomeDirectory,
+    GetQuotaUsage,
     GetServerDefaults,
+    GetStatus,
+    GetTrashRoot,
+    GetTrashRoots,
+    GetXAttrs,
     ListStatus,
+    ListStatusBatch,
     MakeDirectories,
     Open,
     Rename,
     Request,
+    SetAttributes,
+    Truncate,
 )
 
 TOKEN_PATH: Final = "/token"
@@ -38,45 +52,78 @@ PORT: Final = Port(
     {
         "GETFILESTATUS": Right.READ,
         "LISTSTATUS": Right.READ,
+        "LISTSTATUS_BATCH": Right.READ,
         "OPEN": Right.READ,
         "GETFILEBLOCKLOCATIONS": Right.READ,
+        "GETFILECHECKSUM": Right.READ,
+        "GETCONTENTSUMMARY": Right.READ,
+        "GETQUOTAUSAGE": Right.READ,
+        "GETSTATUS": Right.READ,
+        "CHECKACCESS": Right.READ,
+        "GETACLSTATUS": Right.READ,
+        "GETXATTRS": Right.READ,
         "GETSERVERDEFAULTS": Right.ENTER,
         "GETHOMEDIRECTORY": Right.ENTER,
+        "GETTRASHROOT": Right.ENTER,
+        "GETTRASHROOTS": Right.ENTER,
         "MKDIRS": Right.WRITE,
         "CREATE": Right.WRITE,
+        "APPEND": Right.WRITE,
+        "TRUNCATE": Right.WRITE,
+        "CONCAT": Right.WRITE,
         "RENAME": Right.WRITE,
         "DELETE": Right.WRITE,
+        "SETPERMISSION": Right.WRITE,
+        "SETOWNER": Right.WRITE,
+        "SETTIMES": Right.WRITE,
+        "SETREPLICATION": Right.WRITE,
     },
 )
-"""Renaming takes the right to write at both places."""
+"""Renaming and joining take the right to write at all places."""
 
 
-def demands(request: Request, store: str) -> Iterator[tuple[str, FileOf]]:  # noqa: C901 - a case each
+_VERBS: Final[Mapping[type, str]] = {
+    Append: "APPEND",
+    CheckAccess: "CHECKACCESS",
+    Create: "CREATE",
+    Delete: "DELETE",
+    GetAclStatus: "GETACLSTATUS",
+    GetContentSummary: "GETCONTENTSUMMARY",
+    GetFileBlockLocations: "GETFILEBLOCKLOCATIONS",
+    GetFileChecksum: "GETFILECHECKSUM",
+    GetFileStatus: "GETFILESTATUS",
+    GetQuotaUsage: "GETQUOTAUSAGE",
+    GetStatus: "GETSTATUS",
+    GetXAttrs: "GETXATTRS",
+    ListStatus: "LISTSTATUS",
+    ListStatusBatch: "LISTSTATUS_BATCH",
+    MakeDirectories: "MKDIRS",
+    Open: "OPEN",
+    Truncate: "TRUNCATE",
+}
+
+
+def demands(request: Request, store: str) -> Iterator[tuple[str, FileOf]]:
     """Say what a request asks the sender's role for: each verb, and its object."""
     match request:
         case GetServerDefaults():
             yield "GETSERVERDEFAULTS", FileOf(store, ())
         case GetHomeDirectory():
             yield "GETHOMEDIRECTORY", FileOf(store, ())
+        case GetTrashRoot():
+            yield "GETTRASHROOT", FileOf(store, ())
+        case GetTrashRoots():
+            yield "GETTRASHROOTS", FileOf(store, ())
         case Rename(path, destination):
             yield "RENAME", FileOf(store, path)
             yield "RENAME", FileOf(store, destination)
-        case GetFileStatus(path):
-            yield "GETFILESTATUS", FileOf(store, path)
-        case ListStatus(path):
-            yield "LISTSTATUS", FileOf(store, path)
-        case Open(path=path):
-            yield "OPEN", FileOf(store, path)
-        case GetFileBlockLocations(path):
-            yield "GETFILEBLOCKLOCATIONS", FileOf(store, path)
-        case MakeDirectories(path=path):
-            yield "MKDIRS", FileOf(store, path)
-        case Create(path=path):
-            yield "CREATE", FileOf(store, path)
-        case Delete(path=path):
-            yield "DELETE", FileOf(store, path)
+        case Concat(path, sources):
+            for each in (path, *sources):
+                yield "CONCAT", FileOf(store, each)
+        case SetAttributes(path=path, operation=operation):
+            yield operation, FileOf(store, path)
         case _:
-            assert_never(request)
+            yield _VERBS[type(request)], FileOf(store, request.path)
 
 
 def owned(request: Request, principal: Principal) -> Request:
@@ -84,7 +131,7 @@ def owned(request: Request, principal: Principal) -> Request:
     match request:
         case Create() | MakeDirectories():
             return replace(request, user=principal.text)
-        case GetHomeDirectory() if principal.name is not None:
+        case GetHomeDirectory() | GetTrashRoot() | GetTrashRoots() if principal.name is not None:
             return replace(request, user=principal.name)
         case _:
             return request

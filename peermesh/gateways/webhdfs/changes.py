@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from peermesh.gateways.refusals import NotFound
+from peermesh.gateways.webhdfs.contents import discard_content
 from peermesh.gateways.webhdfs.errors import AlreadyExists, Impossible, NotADirectory, NotEmpty
-from peermesh.gateways.webhdfs.limits import ERASED_CHUNKS_MAX
 from peermesh.gateways.webhdfs.nodes import (
     Node,
     children_key,
@@ -171,7 +171,7 @@ def _parent(path: Path, above: list[Node | None]) -> Node:
 
 def _move(batch: Batch, source: Place, to: Place, *, came_from: str) -> None:
     assert source.node is not None, "it was found there"
-    _unlink(batch, source)
+    unlink(batch, source)
     _link(batch, to, replace(source.node, came_from=came_from), checks_directory=True)
     old, new = (children_key(place.directory.number) for place in (source, to))
     if to.node is not None:
@@ -221,7 +221,7 @@ def delete(tree: Tree, request: Delete) -> Batch | None:
         if tree.count(found):
             raise NotEmpty(f"{path_text(request.path)} is non empty")
         batch.if_value(children_key(found.number), 0)
-    _unlink(batch, Place(directory, request.path[-1], found))
+    unlink(batch, Place(directory, request.path[-1], found))
     batch.decrement(children_key(directory.number))
     discard(batch, found)
     return batch
@@ -231,11 +231,9 @@ def discard(batch: Batch, node: Node) -> None:
     """Give up what a node has, now if that is little, and else by the collection."""
     if node.is_directory:
         batch.erase(children_key(node.number))
-    if node.is_directory or node.chunk_count > ERASED_CHUNKS_MAX:
-        batch.put(garbage_key(node.number), node.is_directory)
+        batch.put(garbage_key(node.number), True)  # noqa: FBT003 - a directory
         return
-    for index in range(node.chunk_count):
-        batch.erase(chunk_key(node.number, index))
+    discard_content(batch, node)
 
 
 def _link(batch: Batch, place: Place, node: Node, *, checks_directory: bool) -> None:
@@ -253,7 +251,8 @@ def _link(batch: Batch, place: Place, node: Node, *, checks_directory: bool) -> 
     batch.put(key, encode_node(node))
 
 
-def _unlink(batch: Batch, place: Place) -> None:
+def unlink(batch: Batch, place: Place) -> None:
+    """Take what is there out of its directory; its count of entries is the caller's."""
     assert place.node is not None, "it was found there"
     key = entry_key(place.directory.number, place.name)
     batch.if_exists(children_key(place.directory.number))

@@ -6,7 +6,10 @@ goes on with it. Two that do the same step at once do it twice, which changes no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from peermesh.gateways.webhdfs.changes import discard
+from peermesh.gateways.webhdfs.contents import ALL_OF, STRETCH, collect_stretch
 from peermesh.gateways.webhdfs.limits import COLLECTED_COUNT
 from peermesh.gateways.webhdfs.nodes import (
     GARBAGE_PREFIX,
@@ -32,17 +35,35 @@ def next_step(view: View) -> Batch | None:
     found = view.scan(GARBAGE_PREFIX, 1)
     if not found:
         return None
-    ((key, is_directory),) = found
+    ((key, what),) = found
     number = _number(key)
-    return _collect_directory(view, number) if is_directory else _collect_file(view, number)
+    # Another gateway may have done the step already, and more may have been let go of since.
+    batch = Batch().if_value(key, what)
+    match what:
+        case (str(kind), int(first), int(stop)) if kind == STRETCH:
+            collect_stretch(batch, number, first, stop)
+        case (str(kind), *numbers) if kind == ALL_OF:
+            _collect_files(view, batch, key, numbers)
+        case True:
+            return _collect_directory(view, number)
+        case _:
+            _collect_files(view, batch, key, [number])
+    return batch
 
 
-def _collect_file(view: View, number: int) -> Batch:
-    batch = Batch()
-    chunks = view.scan(chunks_prefix(number), COLLECTED_COUNT)
-    for key, _ in chunks:
+def _collect_files(view: View, batch: Batch, key: Value, numbers: Sequence[Value]) -> None:
+    """Collect some chunks of the first of these numbers, or give it up if it has none."""
+    first, *others = numbers
+    assert isinstance(first, int), "it was written so"
+    chunks = view.scan(chunks_prefix(first), COLLECTED_COUNT)
+    for chunk, _ in chunks:
+        batch.erase(chunk)
+    if chunks:
+        return
+    if others:
+        batch.put(key, (ALL_OF, *others))
+    else:
         batch.erase(key)
-    return batch if chunks else batch.erase(garbage_key(number))
 
 
 def _collect_directory(view: View, number: int) -> Batch:

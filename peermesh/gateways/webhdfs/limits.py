@@ -18,14 +18,22 @@ UPLOADS_SHARE: Final = 0.5
 """Share of the store's quota that all unfinished uploads of a gateway may take together: clients
 that begin and never end leave room for those that end."""
 
-UPLOAD_WINDOW_CHUNKS: Final = 8
-"""Chunks of one upload that wait for their receipts: 2 MiB fill any disk's or replica's queue."""
+UPLOAD_BATCH_CHUNKS: Final = 8
+"""Chunks of one upload that become one batch, 2 MiB, while as many are under way to the disk and
+the replicas: fewer are mostly waits, and more hold up other requests for longer."""
 
 ERASED_CHUNKS_MAX: Final = 16
 """Chunks that are erased together with their file; those of a larger one are collected later."""
 
 COLLECTED_COUNT: Final = 256
 """Keys that one step of the collection erases: a millisecond's work for the store's leader."""
+
+PARTS_MAX: Final = 4_096
+"""Uploads that one file is put together of, by APPEND and CONCAT: 20 GiB in the 5 MiB that fsspec
+sends at once. The list is read and written with the file's entry, 70 KiB then."""
+
+SOURCES_MAX: Final = 256
+"""Files that one CONCAT joins: three steps and guards each, of a thousand that a batch takes."""
 
 PATH_SIZE_MAX: Final = 8_000
 """Characters of a path, as in HDFS."""
@@ -39,8 +47,19 @@ NAME_SIZE_MAX: Final = 255
 USER_SIZE_MAX: Final = 255
 """Characters of a user's name, which is stored with each file."""
 
+REPLICATION_MAX: Final = 32_767
+"""Copies that a client may wish for: what Java's ``short`` holds. How many there are, the store's
+group decides."""
+
 LISTED_COUNT_MAX: Final = 50_000
-"""Entries of a directory that can be listed: the answer is one JSON text of some 15 MB."""
+"""Entries of a directory that LISTSTATUS gives: the answer is one JSON text of some 15 MB."""
+
+PAGE_COUNT: Final = 1_000
+"""Entries in an answer of LISTSTATUS_BATCH, as in HDFS: 300 KB, and some milliseconds' work."""
+
+WALKED_COUNT_MAX: Final = 100_000
+"""Files and directories that are counted for one GETCONTENTSUMMARY: half a second's work, of which
+other requests have their turn after each page."""
 
 ATTEMPTS_MAX: Final = 32
 """How often a change is decided anew because another one was faster: each time one got on."""
@@ -49,9 +68,16 @@ TOKEN_REQUEST_SIZE_MAX: Final = 4 * KIB
 """Bytes of a request for a token: it is a form of four short fields."""
 
 LEADER_SECONDS: Final = 2.0
-"""How long a gateway waits for a leader before it sends a client elsewhere. An election takes so
-long at most; Hadoop's client asks all addresses in turns without a pause, and gives up after so
-many tries."""
+"""How long a gateway without a leader counts as active: an election takes so long at most. One that
+is cut off waits for as long before it sends a client elsewhere, as Hadoop's client asks all
+addresses in turns without a pause, and gives up after so many tries."""
+
+ELECTION_SECONDS: Final = 30.0
+"""How long a request waits while a leader is being elected: half of what Hadoop's client gives an
+answer. Where machines are so busy that elections come to nothing, the next one may succeed."""
+
+LOOK_AGAIN_SECONDS: Final = 0.1
+"""How often a waiting request looks whether its gateway is cut off, which no event tells."""
 
 PRESENCE_SECONDS: Final = 60.0
 """Other gateways go by it that one with uploads under way lives, for so long after it last said

@@ -7,7 +7,8 @@
 | ``("webhdfs", "chunk", file, index)`` | a piece of the file's content |
 | ``("webhdfs", "upload", file)`` | the gateway that takes it in: it has chunks, and no entry yet |
 | ``("webhdfs", "gateway", name)`` | that gateway lives; expires |
-| ``("webhdfs", "garbage", node)`` | it has no entry any more, but chunks or entries of its own |
+| ``("webhdfs", "garbage", node)`` | it has no entry any more, but chunks (``False``) or entries \
+(``True``) of its own; other values are in ``contents.py`` |
 
 Directories and files have numbers, so that moving one is a matter of two entries, whatever is in
 it. Nobody writes under a directory that has no count of children: this is how a batch that adds
@@ -32,6 +33,9 @@ CACHED_COUNT: Final = 4_096
 SPACE: Final = "webhdfs"
 """The first element of all keys: the store may hold other things too."""
 
+GROUP: Final = "supergroup"
+"""Of what no client has given another group, as in HDFS."""
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -51,6 +55,14 @@ class Node:
     """What the client wished for, since it computes its read-ahead with it."""
     came_from: str | None = None
     """The path from which it was renamed: whoever asks again has lost the answer."""
+    parts: tuple[tuple[int, int], ...] = ()
+    """Whose chunks the content is, each number with its bytes, in order; empty if it is all under
+    the file's own number."""
+    group: str = GROUP
+    accessed_ms: int | None = None
+    """When it was read, as a client said; ``None`` if none did."""
+    replication: int = 1
+    """What a client wished for: kept, and told."""
 
 
 def root_node() -> Node:
@@ -59,7 +71,19 @@ def root_node() -> Node:
 
 
 def encode_node(node: Node) -> Value:
-    """Give what is stored for a node."""
+    """Give what is stored for a node.
+
+    What few nodes have is left out of all others: they stay as earlier releases write them, so that
+    a guard holds for those, and such a release can read them.
+    """
+    rest = (node.parts, node.group, node.accessed_ms, node.replication)
+    return (*_common(node), *(() if rest == _NOTHING_MORE else rest))
+
+
+_NOTHING_MORE: Final = ((), GROUP, None, 1)
+
+
+def _common(node: Node) -> tuple[Value, ...]:
     return (
         node.number,
         node.is_directory,

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
-from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 import trio
 
-from endpoint.replicas.groups.replica import ReplicaStore
 from endpoint.replicas.receipts import Receipt
-from endpoint.replicas.stores.store import Store
 from peermesh.gateways.http import Reply
 from peermesh.gateways.refusals import NotFound, Refusal
-from peermesh.gateways.webhdfs import changes, collection, replies, uploads
+from peermesh.gateways.webhdfs import (
+    attributes,
+    changes,
+    collection,
+    inquiries,
+    joining,
+    replies,
+    uploads,
+)
+from peermesh.gateways.webhdfs.contents import pieces as pieces_of
 from peermesh.gateways.webhdfs.errors import Full, Impossible, Standby, StoreFailed
+from peermesh.gateways.webhdfs.holding import FileStore, listed
 from peermesh.gateways.webhdfs.limits import (
     ATTEMPTS_MAX,
-    CHUNK_SIZE,
-    LEADER_SECONDS,
-    UPLOAD_WINDOW_CHUNKS,
+    ELECTION_SECONDS,
+    LOOK_AGAIN_SECONDS,
+    UPLOAD_BATCH_CHUNKS,
 )
 from peermesh.gateways.webhdfs.nodes import (
     Node,
@@ -32,23 +40,26 @@ from peermesh.gateways.webhdfs.nodes import (
     encoded_entry_key,
 )
 from peermesh.gateways.webhdfs.paths import path_text
+from peermesh.gateways.webhdfs.readiness import Outlook, State
 from peermesh.gateways.webhdfs.requests import (
+    Append,
+    Change,
+    Concat,
     Create,
     Delete,
-    GetFileBlockLocations,
-    GetFileStatus,
-    GetHomeDirectory,
-    GetServerDefaults,
-    ListStatus,
     MakeDirectories,
     Open,
     Rename,
     RenameStyle,
     Request,
+    SetAttributes,
+    Transfer,
+    Truncate,
 )
 from peermesh.gateways.webhdfs.tree import Tree
 from stores.batch import Batch
-from stores.scanning import PAGE_COUNT_MAX, make_span
+from stores.order import prefix_range
+from stores.scanning import PAGE_COUNT_MAX, Span, make_span
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import (
@@ -64,9 +75,6 @@ from wire.errors import (
     StoreError,
 )
 from wire.values import Value
-
-FileStore = Store | ReplicaStore
-"""What is served: the store of a master or a clone, or a replica of a group."""
 
 _LEADERLESS: Final = (
     Fenced, MasterExists, NoQuorum, NoSuchMaster, RequestTimeout, StaleData, StoreClosed,
@@ -92,9 +100,16 @@ class StoreView:
         found = self._part.table.get(encoded_entry_key(directory, name))
         return None if found is None else decoded_node(found)
 
-    def scan(self, prefix: Value, limit: int) -> list[tuple[Value, Value]]:
-        """Give the first keys that begin with a prefix, in order, with their values."""
+    def scan(
+        self, prefix: Value, limit: int, after: Value | None = None
+    ) -> list[tuple[Value, Value]]:
+        """Give the first keys that begin with a prefix, in order, with their values.
+
+        With ``after``, only those behind that key, which need not be there.
+        """
         span, found = make_span(prefix=encode(prefix)), list[tuple[Value, Value]]()
+        if after is not None:
+            span = Span(prefix_range(encode(after))[1], span.stop)
         while True:
             page = self._part.table.scan(span, min(limit - len(found), PAGE_COUNT_MAX))
             found += [(decode(key), decode(entry.value)) for key, entry in page.entries]
@@ -115,70 +130,68 @@ class Service:
         self.has_garbage: Callable[[], None] = lambda: None
         """Called when there is something to collect."""
 
+    def outlook(self) -> Outlook:
+        """Say what is seen of the store's leader here."""
+        runner, core = self._store.runner, self._store.part.core
+        silent_seconds = core.silent_ns(runner.now_ns()) / 1e9 if core.was_served else math.inf
+        return Outlook(silent_seconds, core.hears_majority, runner.error is not None)
+
     def is_active(self) -> bool:
         """Tell whether the store has a leader, here or where this gateway hears it."""
-        runner = self._store.runner
-        return runner.error is None and (runner.is_master or runner.is_in_touch)
+        return self.outlook().state is State.ACTIVE
 
     async def prepare(self) -> None:
         """Wait for all that was acknowledged before, anywhere; raises ``Standby`` if none leads."""
-        await self._await_leader()
-        if not self.is_active():
-            raise Standby(
-                f"Operation category READ is not supported in state standby: no leader of store"
-                f" {self._store.name()} answers"
-            )
         if await self._level() is None:
             await self._try(collection.plant_root())
             await self._level()
 
-    async def _await_leader(self) -> None:
-        """Wait as long as an election takes: the client would only ask again at once."""
+    async def _await_leader(self, begin: float) -> None:
+        """Wait for a leader, for a request that began then: the client would ask again at once."""
         runner = self._store.runner
-        with trio.move_on_after(LEADER_SECONDS):
-            while not self.is_active() and runner.error is None:
+        while trio.current_time() < begin + (outlook := self.outlook()).patience_seconds:
+            with trio.move_on_after(LOOK_AGAIN_SECONDS):
                 await runner.changed.park()
+        if not outlook.is_led:
+            raise Standby(
+                f"Operation category READ is not supported in state standby: no leader of store"
+                f" {self._store.name()} answers"
+            )
 
     async def _level(self) -> Value:
         """Wait until all is here that any gateway has answered so far; give the root's count.
 
-        A read of the root does, as one that is as fresh as the leader brings all else along.
+        A read of the root does, as one that is as fresh as the leader brings all else along. A
+        leader that is lost meanwhile is a longer wait, as long as another one may be elected.
         """
-        with self._errors_told():
-            return await self._store.at_master().get(children_key(0))
+        begin = trio.current_time()
+        while True:
+            await self._await_leader(begin)
+            with self._errors_told():
+                try:
+                    return await self._store.at_master().get(children_key(0))
+                except _LEADERLESS:
+                    if trio.current_time() >= begin + ELECTION_SECONDS:
+                        raise
 
     # Operations.
 
     async def answer(self, request: Request) -> Reply:
         """Do everything that is not a transfer; raises ``Refusal``."""
         match request:
-            case MakeDirectories() | Rename() | Delete():
+            case MakeDirectories() | Rename() | Delete() | Truncate() | Concat() | SetAttributes():
                 return await self._change(request)
-            case GetFileStatus(path):
-                node = self.tree.node(path)
-                return Reply(200, replies.file_status(node, self._child_count(node)))
-            case ListStatus(path):
-                return Reply(200, self._list(self.tree.node(path)))
-            case GetServerDefaults():
-                return Reply(200, replies.server_defaults())
-            case GetHomeDirectory(user):
-                return Reply(200, replies.home_directory(user))
-            case GetFileBlockLocations(path):
-                self.tree.node(path)
-                return Reply(200, replies.no_block_locations())
-            case Open() | Create():
+            case Open() | Create() | Append():
                 raise AssertionError("transfers are not answered here")
+            case _:
+                space = self._store.statistics()
+                return Reply(200, await inquiries.answer(self.tree, request, space, self._entries))
 
-    def _child_count(self, node: Node) -> int:
-        return self.tree.count(node) if node.is_directory else 0
+    async def _entries(self, directory: Node) -> list[tuple[str, Node]]:
+        with self._errors_told():
+            return await listed(self._store, self.tree, directory)
 
-    def _list(self, node: Node) -> bytes:
-        entries = self.tree.entries(node) if node.is_directory else [("", node)]
-        return replies.file_statuses(
-            (name, child, self._child_count(child)) for name, child in entries
-        )
-
-    async def _change(self, request: MakeDirectories | Rename | Delete) -> Reply:
+    async def _change(self, request: Change) -> Reply:
         match request:
             case MakeDirectories():
                 await self._commit(
@@ -194,6 +207,19 @@ class Service:
             case Rename():
                 await self._commit(lambda: changes.rename(self.tree, request))
                 return Reply(200)
+            case Truncate():
+                await self._commit(
+                    lambda: joining.truncate(self.tree, request, _numbers(), _now_ms())
+                )
+                self.has_garbage()
+                return Reply(200, replies.boolean(True))  # noqa: FBT003 - the answer itself
+            case Concat():
+                await self._commit(lambda: joining.concat(self.tree, request, _now_ms()))
+                return Reply(200)
+            case SetAttributes():
+                await self._commit(lambda: attributes.set_attributes(self.tree, request))
+                is_asked = request.replication is not None
+                return Reply(200, replies.boolean(True) if is_asked else b"")  # noqa: FBT003 - the answer itself
 
     async def _rename_classic(self, request: Rename) -> bool:
         """Move something; false, as Hadoop has it, where the other style raises."""
@@ -250,23 +276,25 @@ class Service:
 
     async def read(self, node: Node, start: int, stop: int) -> AsyncGenerator[bytes, None]:
         """Give a stretch of a file, chunk by chunk; raises ``NotFound`` if it is deleted."""
-        for index in range(start // CHUNK_SIZE, -(-stop // CHUNK_SIZE)):
-            chunk = self.tree.view.get(chunk_key(node.number, index))
-            if not isinstance(chunk, bytes):
-                raise NotFound("the file was deleted while it was read")
-            at = index * CHUNK_SIZE
-            yield chunk[max(start - at, 0) : stop - at]
+        for number, index, begin, end in pieces_of(node, start, stop):
+            chunk = self.tree.view.get(chunk_key(number, index))
+            if not isinstance(chunk, bytes) or len(chunk) < end:
+                raise NotFound("the file was deleted or cut while it was read")
+            yield chunk[begin:end]
 
-    def check(self, request: Create | Open) -> None:
-        """Raise what can be known before anything is transferred."""
-        if isinstance(request, Create):
-            changes.check_create(self.tree, request)
-        else:
-            self.find_file(request)
+    def check(self, request: Transfer) -> Node | None:
+        """Raise what can be known before anything is transferred; give what is there."""
+        match request:
+            case Create():
+                return changes.check_create(self.tree, request)
+            case Append():
+                return joining.find_place(self.tree, request.path)[1]
+            case Open():
+                return self.find_file(request)[0]
 
-    async def create(self, request: Create, pieces: AsyncIterator[bytes]) -> None:
-        """Write a file, which is there as a whole or not at all; raises ``Refusal``."""
-        replaced = changes.check_create(self.tree, request)
+    async def write(self, request: Create | Append, pieces: AsyncIterator[bytes]) -> None:
+        """Write a file, or behind its end: all of it, or nothing. Raises ``Refusal``."""
+        replaced = self.check(request)
         upload = uploads.Upload(next(_numbers()))
         try:
             with self._errors_told():
@@ -280,7 +308,7 @@ class Service:
             self.has_garbage()
 
     async def _write(
-        self, request: Create, upload: uploads.Upload, pieces: AsyncIterator[bytes]
+        self, request: Create | Append, upload: uploads.Upload, pieces: AsyncIterator[bytes]
     ) -> None:
         transfer = _Transfer(self._store, upload.number, self._name)
         async for piece in pieces:
@@ -289,9 +317,12 @@ class Service:
         rest, content = upload.end()
         await transfer.store(rest)
         await transfer.settle()
-        await self._commit(
-            lambda: changes.create(self.tree, request, content, _numbers(), _now_ms())
-        )
+        await self._commit(lambda: self._place(request, content))
+
+    def _place(self, request: Create | Append, content: changes.Content) -> Batch | None:
+        if isinstance(request, Create):
+            return changes.create(self.tree, request, content, _numbers(), _now_ms())
+        return joining.append(self.tree, request, content, _numbers(), _now_ms())
 
     def _abandon(self, upload: uploads.Upload) -> None:
         """Have its chunks collected: asked without waiting, since a cancelled task may not wait."""
@@ -321,29 +352,40 @@ class Service:
 
 
 class _Transfer:
-    """Chunks on their way into the store, so many at a time."""
+    """Chunks on their way into the store, so many in one batch, of which one is under way.
+
+    A batch is one write to the disk, and one message to each replica, whose waits are most of what
+    a chunk costs.
+    """
 
     def __init__(self, store: FileStore, number: int, uploader: str) -> None:
         self._store = store
         self._number = number
-        self._uploader = uploader
-        self._receipts: deque[Receipt] = deque()
+        # Chunks that are kept without this note would never be collected.
+        self._batch = uploads.begin_upload(number, uploader)
+        self._count = 0
+        self._receipt: Receipt | None = None
 
     async def store(self, chunks: list[tuple[int, bytes]]) -> None:
-        """Send chunks to the store; waits while too many are under way."""
+        """Send chunks to the store when there are enough; waits while others are under way."""
         for index, chunk in chunks:
-            if index == 0:
-                note = uploads.begin_upload(self._number, self._uploader)
-                # A chunk that is kept without it would never be collected.
-                await (await self._store.batch(note)).applied()
-            self._receipts.append(await self._store.put(chunk_key(self._number, index), chunk))
-            while len(self._receipts) > UPLOAD_WINDOW_CHUNKS:
-                await self._receipts.popleft().applied()
+            self._batch.put(chunk_key(self._number, index), chunk)
+            self._count += 1
+            if self._count == UPLOAD_BATCH_CHUNKS:
+                await self._send()
 
     async def settle(self) -> None:
-        """Wait until all of them are kept."""
-        while self._receipts:
-            await self._receipts.popleft().applied()
+        """Send what is left, and wait until all of it is kept."""
+        if self._count:
+            await self._send()
+        if self._receipt is not None:
+            await self._receipt.applied()
+
+    async def _send(self) -> None:
+        if self._receipt is not None:
+            await self._receipt.applied()
+        batch, self._batch, self._count = self._batch, Batch(), 0
+        self._receipt = await self._store.batch(batch)
 
 
 def _numbers() -> Iterator[int]:

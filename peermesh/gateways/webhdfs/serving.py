@@ -15,6 +15,7 @@ from endpoint import arguments
 from endpoint.port_access import PortAccess
 from endpoint.replicas.groups.replica import ReplicaStore
 from endpoint.replicas.stores.store import Store
+from handshake.access import FileOf
 from handshake.accounts import AccountsSource
 from handshake.credentials import Credentials, hosts_of
 from handshake.keyfiles import RolesSource
@@ -28,7 +29,7 @@ from peermesh.gateways.http import Disconnected, Head, HttpConnection, Reply
 from peermesh.gateways.identifying import Identifier
 from peermesh.gateways.limits import CONNECTIONS_MAX, KEEPALIVE_SECONDS
 from peermesh.gateways.refusals import Forbidden, InvalidRequest, NotAuthorized, Refusal
-from peermesh.gateways.webhdfs import replies
+from peermesh.gateways.webhdfs import health, replies
 from peermesh.gateways.webhdfs.access import (
     PORT,
     TOKEN_PATH,
@@ -38,13 +39,15 @@ from peermesh.gateways.webhdfs.access import (
     secret_of,
 )
 from peermesh.gateways.webhdfs.errors import StoreFailed
+from peermesh.gateways.webhdfs.holding import FileStore
 from peermesh.gateways.webhdfs.limits import (
     LOOK_SECONDS,
     PRESENT_SECONDS,
     TOKEN_REQUEST_SIZE_MAX,
 )
-from peermesh.gateways.webhdfs.requests import DATA_PARAMETER, Create, Open, Request, parse
-from peermesh.gateways.webhdfs.service import FileStore, Service
+from peermesh.gateways.webhdfs.operations import parse
+from peermesh.gateways.webhdfs.requests import DATA_PARAMETER, Append, Create, Open, Request
+from peermesh.gateways.webhdfs.service import Service
 from peermesh.testing.nurseries import open_serving_nursery
 from wire.addresses import join_address
 from wire.errors import NotAllowed, PeerNotTrusted, PeerUnavailable
@@ -166,6 +169,10 @@ class WebHDFSGateway:
     async def _answer(self, connection: HttpConnection, head: Head, client: _Client) -> None:
         try:
             self._guard.refresh()
+            path = head.target.partition("?")[0]
+            if head.method in ("GET", "HEAD") and path in health.PATHS:
+                await connection.reply(await self._tell(path, head, client))
+                return
             host = self._access.host(head.headers, self.scheme, self._certified_hosts())
             if head.method == "POST" and head.target == TOKEN_PATH:
                 await self._grant(connection, client)
@@ -189,6 +196,35 @@ class WebHDFSGateway:
             logger.exception("%s %s failed", head.method, head.target)
             text = f"the gateway failed ({type(error).__name__}): its log says why"
             await self._refuse(connection, StoreFailed(text))
+
+    async def _tell(self, path: str, head: Head, client: _Client) -> Reply:
+        """Answer a probe of anybody, by any name, with nothing but the state.
+
+        Figures are for those who may ask for files, too.
+        """
+        state = self._service.outlook().state
+        if path != health.METRICS_PATH:
+            return health.health_reply(path, state)
+        try:
+            self._access.host(head.headers, self.scheme, self._certified_hosts())
+            authorization = head.headers.get("authorization", "")
+            principal = await self._identifier.identify(
+                authorization, client.address, client.principal
+            )
+            self._guard.access.check(principal, "GETSERVERDEFAULTS", FileOf(self._store.name(), ()))
+        except (Refusal, NotAllowed):
+            return health.metrics_reply(state, None)
+        done, space = self.statistics(), self._store.statistics()
+        figures = health.Figures(
+            done.requests,
+            done.refusals,
+            done.connections,
+            done.upload_bytes,
+            space.bytes,
+            space.entries,
+            space.max_bytes,
+        )
+        return health.metrics_reply(state, figures)
 
     def _check(self, principal: Principal, request: Request) -> None:
         """Raise ``Forbidden`` for what the principal's role does not permit."""
@@ -219,23 +255,25 @@ class WebHDFSGateway:
         principal: Principal,
     ) -> None:
         match request:
-            case Create(has_data=True):
+            case Create(has_data=True) | Append(has_data=True):
                 body = self._while_permitted(principal, request, connection.body())
                 async with aclosing(body) as pieces:
-                    await self._service.create(request, pieces)
-                await connection.reply(
-                    Reply(201, headers=[("Location", f"{self.scheme}://{host}/")])
-                )
+                    await self._service.write(request, pieces)
+                place = [("Location", f"{self.scheme}://{host}/")]
+                is_new = isinstance(request, Create)
+                await connection.reply(Reply(201, headers=place) if is_new else Reply(200))
             case Open(has_data=True):
                 file, start, stop = self._service.find_file(request)
                 content = self._service.read(file, start, stop)
                 pieces = self._while_permitted(principal, request, content)
                 headers = [("Content-Type", "application/octet-stream")]
                 await connection.stream(stop - start, pieces, headers)
-            case Create() | Open():
+            case Create() | Open() | Append():
                 self._service.check(request)
-                place = f"{self.scheme}://{host}{head.target}&{DATA_PARAMETER}=true"
-                await connection.reply(Reply(307, headers=[("Location", place)]))
+                there = f"{self.scheme}://{host}{head.target}&{DATA_PARAMETER}=true"
+                told = Reply(200, replies.location(there))
+                redirection = Reply(307, headers=[("Location", there)])
+                await connection.reply(told if request.is_told else redirection)
             case _:
                 await connection.reply(await self._service.answer(request))
 

@@ -13,6 +13,7 @@ from peermesh.gateways.webhdfs.nodes import (
     children_key,
     decode_node,
     entries_prefix,
+    entry_key,
     root_node,
 )
 from peermesh.gateways.webhdfs.paths import Path, path_text
@@ -28,8 +29,13 @@ class View(Protocol):
     def node(self, directory: int, name: str) -> Node | None:
         """Give a directory's entry of that name; ``None`` if there is none."""
 
-    def scan(self, prefix: Value, limit: int) -> list[tuple[Value, Value]]:
-        """Give the first keys that begin with a prefix, in order, with their values."""
+    def scan(
+        self, prefix: Value, limit: int, after: Value | None = None
+    ) -> list[tuple[Value, Value]]:
+        """Give the first keys that begin with a prefix, in order, with their values.
+
+        With ``after``, only those behind that key, which need not be there.
+        """
 
 
 class Tree:
@@ -70,18 +76,29 @@ class Tree:
         found = self.view.get(children_key(directory.number))
         return found if isinstance(found, int) else 0
 
-    def entries(self, directory: Node) -> list[tuple[str, Node]]:
-        """Give a directory's entries by name; raises ``Impossible`` for too many."""
+    def page(
+        self, directory: Node, start_after: str, limit: int
+    ) -> tuple[list[tuple[str, Node]], bool]:
+        """Give the entries behind a name, so many at most, and tell whether there are more.
+
+        They come in the order of keys: that of the names' bytes.
+        """
+        after = entry_key(directory.number, start_after) if start_after else None
+        found = self.view.scan(entries_prefix(directory.number), limit + 1, after)
+        entries = [(name_of(key), decode_node(value)) for key, value in found[:limit]]
+        return entries, len(found) > limit
+
+    def check_listed(self, directory: Node) -> None:
+        """Raise ``Impossible`` for a directory with too many entries for one listing."""
         count = self.count(directory)
         if count > LISTED_COUNT_MAX:
             raise Impossible(
                 f"a directory with {count} entries cannot be listed, only up to {LISTED_COUNT_MAX}:"
                 " spread them over several"
             )
-        found = self.view.scan(entries_prefix(directory.number), LISTED_COUNT_MAX)
-        return [(_name(key), decode_node(value)) for key, value in found]
 
 
-def _name(key: Value) -> str:
+def name_of(key: Value) -> str:
+    """Give the name in the key of a directory's entry."""
     assert isinstance(key, tuple), "the prefix is a vector"
     return str(key[-1])

@@ -17,6 +17,7 @@ from trio_websocket import (
     wrap_client_stream,
 )
 
+from endpoint import arguments
 from endpoint.dialer import causes
 from endpoint.endpoint import Endpoint
 from endpoint.pubsub.gateway_client import GatewayClient
@@ -112,28 +113,35 @@ class ZeekLink:
     async def run(self) -> None:
         """Dial, and dial again, until cancelled. What comes meanwhile waits, up to a limit.
 
-        It ends with the endpoint. Raises ``NotAllowed`` and ``LimitExceeded`` for topics that the
-        mesh does not send here.
+        It ends with the endpoint. Raises what ``client`` does.
         """
-        # One reader for all connections: what Zeek has published is never sent back to it.
+        with self.client() as client:
+            await self.carry(client)
+
+    def client(self) -> GatewayClient:
+        """Make the reader of the mesh; its block raises ``NotAllowed`` and ``LimitExceeded``.
+
+        There is one for all connections: what Zeek has published is never sent back to it.
+        """
         label = f"the link to {join_address(*self._target[:2])}"
-        with GatewayClient(
-            self._endpoint.loop, self._to_zeek, QUEUEING, self._texts.find, label
-        ) as client:
-            pause = BACKOFF_SECONDS_MIN
-            while self._endpoint.loop.is_open:
-                try:
-                    async with self._connected() as socket:
-                        session = await self._open(socket)
-                        pause = BACKOFF_SECONDS_MIN
-                        reason = await Carrier(
-                            socket, session, client, self.counts, self._tell_error
-                        ).run()
-                except (ValueError, OSError, trio.TooSlowError, *_FAILURES) as error:
-                    reason = _shown(error)
-                self._notice(LinkEvent("disconnected", reason))
-                await trio.sleep(pause)
-                pause = min(2 * pause, BACKOFF_SECONDS_MAX)
+        return GatewayClient(self._endpoint.loop, self._to_zeek, QUEUEING, self._texts.find, label)
+
+    async def carry(self, client: GatewayClient) -> None:
+        """Do as ``run``, within the block of ``client``."""
+        pause = BACKOFF_SECONDS_MIN
+        while self._endpoint.loop.is_open:
+            try:
+                async with self._connected() as socket:
+                    session = await self._open(socket)
+                    pause = BACKOFF_SECONDS_MIN
+                    reason = await Carrier(
+                        socket, session, client, self.counts, self._tell_error
+                    ).run()
+            except (ValueError, OSError, trio.TooSlowError, *_FAILURES) as error:
+                reason = _shown(error)
+            self._notice(LinkEvent("disconnected", reason))
+            await trio.sleep(pause)
+            pause = min(2 * pause, BACKOFF_SECONDS_MAX)
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[WebSocketConnection]:
@@ -198,3 +206,40 @@ def _shown(error: Exception) -> str:
             return str(peer_not_trusted(cause))
         case _:
             return causes(error) or type(error).__name__
+
+
+@asynccontextmanager
+async def open_link(  # noqa: PLR0913 - keywords, one for each thing to say
+    endpoint: Endpoint,
+    url: str,
+    *,
+    to_zeek: Sequence[str],
+    from_zeek: Sequence[str],
+    tls: ssl.SSLContext | None,
+    allow_plain: bool,
+    token: str | None,
+    callback: Callable[[LinkEvent], object] | None,
+) -> AsyncIterator[ZeekLink]:
+    """Open what ``peermesh.gateways.link_zeek`` promises."""
+    if not isinstance(endpoint, Endpoint):
+        raise TypeError(f"endpoint={endpoint!r:.80} is {type(endpoint).__name__}: give an endpoint")
+    arguments.text("url", url)
+
+    def notice(event: LinkEvent) -> None:
+        if callback is not None:
+            endpoint.loop.callbacks.call(callback, event)
+
+    link = ZeekLink(
+        endpoint,
+        url,
+        to_zeek=arguments.topics("to_zeek", tuple(to_zeek)) if to_zeek else (),
+        from_zeek=arguments.topics("from_zeek", tuple(from_zeek)) if from_zeek else (),
+        tls=tls,
+        allow_plain=allow_plain,
+        token=None if token is None else arguments.text("token", token),
+        notice=notice,
+    )
+    with link.client() as client:
+        async with open_serving_nursery() as nursery:
+            nursery.start_soon(link.carry, client)
+            yield link

@@ -8,7 +8,7 @@ subscription only by ``poll``, which does not wait.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,9 +36,6 @@ RECEIPTS_MAX: Final = 10_000
 
 POLL_MAX: Final = 1_000
 """Messages that one poll gives: what a reply can hold, if they are not huge."""
-
-READS: Final = frozenset({"get", "exists", "keys", "items"})
-"""Operations of a store that give their result at once; the others give a receipt."""
 
 Source = Subscriber | StatusSubscriber | Watch
 
@@ -259,13 +256,9 @@ class Servant:
         return await getattr(self._replica(number).read(consistency), operation)(*arguments)
 
     async def _store(
-        self, number: int, operation: str, arguments: tuple[Any, ...], expiry: float | None
+        self, number: int, operation: str, arguments: tuple[Any, ...], options: Mapping[str, Any]
     ) -> Any:  # noqa: ANN401 - what the operation gives
-        method = getattr(self._any_handle(number), operation)
-        if operation in READS:
-            return await method(*arguments)
-        options = {} if expiry is None else {"expiry": expiry}
-        given = await method(*arguments, **options)
+        given = await getattr(self._any_handle(number), operation)(*arguments, **options)
         return self._keep(given) if isinstance(given, Receipt) else given
 
     async def _entry(self, number: int, key: Value) -> Any:  # noqa: ANN401 - a plain value

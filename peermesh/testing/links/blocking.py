@@ -1,108 +1,75 @@
-"""Links for plain tests: the same names, and calls that wait. They live in the portal's thread."""
+"""Links for plain tests: the same names, and calls that wait, in the portal's thread.
+
+Written by ``tools/doors.py``: change the trio class.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-import trio
+from peermesh.blocking.standing import Way, standing
+from peermesh.testing.faults import Direction
+from peermesh.testing.links.link import ignore, open_link as core_open_link
 
-from peermesh.blocking.portal import Portal
-from peermesh.testing.faults import Direction, LinkFault
-from peermesh.testing.links import link as trio_link
-from peermesh.testing.links.events import LinkStatistics
-from wire.errors import InsecureAddress
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from peermesh.testing.faults import LinkFault
+    from peermesh.testing.links.events import LinkStatistics
+    from peermesh.testing.links.link import Link as CoreLink, Notice
 
 
 class Link:
-    """What ``peermesh.testing.links.Link`` is to trio."""
+    """The proxy: who connects to ``host`` and ``port`` reaches the target, through the faults.
 
-    def __init__(self, portal: Portal, link: trio_link.Link) -> None:
-        """Reach a link in the portal's thread; ``open_link`` makes these."""
-        self._portal = portal
-        self._link = link
-        self.host = link.host
-        self.port = link.port
+    ``Direction.FORTH`` is from who dialled to the target. While a partition stands in either
+    direction, new connections are accepted by the system, as a proxy cannot help, and reach the
+    target only when it is healed, as the SYN that TCP sends again would.
+    """
+
+    def __init__(self, passage: Way, core: CoreLink) -> None:
+        """Lead to ``core``; for the endpoint, which makes its handles."""
+        self._passage = passage
+        self._link = core
 
     @property
     def target(self) -> tuple[str, int]:
-        """Where new connections lead to; may be set."""
+        """Where new connections lead to. May be changed: a service may restart elsewhere."""
         return self._link.target
 
     @target.setter
     def target(self, target: tuple[str, int]) -> None:
         self._link.target = target
 
+    @property
+    def host(self) -> str:
+        """Where it listens."""
+        return self._link.host
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self._link.port
+
     def apply(self, fault: LinkFault, *, direction: Direction = Direction.BOTH) -> None:
-        """Have a fault stand from now on; see the link of trio."""
+        """Have a fault stand from now on, in place of one of its kind; ``Reset`` strikes at once.
 
-        async def apply() -> None:
-            await self._link.apply(fault, direction=direction)
-
-        self._portal.call(apply)
+        Raises ``ValueError`` for a fault without sense, and ``Unsupported``.
+        """
+        return self._passage.call(self._link.apply, fault, direction=direction)
 
     def heal(self, *, direction: Direction = Direction.BOTH) -> None:
         """Let no fault stand. What is on its way arrives at once."""
-
-        async def heal() -> None:
-            await self._link.heal(direction=direction)
-
-        self._portal.call(heal)
+        return self._passage.call(self._link.heal, direction=direction)
 
     def faults(self, direction: Direction) -> tuple[LinkFault, ...]:
         """Give what stands in a direction; of ``BOTH``, what stands in both."""
-        return self._portal.call_sync(self._link.faults, direction)
+        return self._passage.call_sync(self._link.faults, direction)
 
     def statistics(self) -> LinkStatistics:
         """Count what happened so far."""
-        return self._portal.call_sync(self._link.statistics)
-
-
-class _Host:
-    """Keeps a link open in the portal's thread, from ``open`` to ``close``."""
-
-    def __init__(
-        self, target: tuple[str, int], listen: tuple[str, int], seed: int, *, allow_plain: bool
-    ) -> None:
-        self._target = target
-        self._listen = listen
-        self._seed = seed
-        self._allow_plain = allow_plain
-        self._settled = trio.Event()
-        self._wanted_no_more = trio.Event()
-        self._gone = trio.Event()
-        self._link: trio_link.Link | None = None
-        self._error: OSError | InsecureAddress | None = None
-
-    async def open(self, portal: Portal) -> trio_link.Link:
-        portal.spawn(self._live)
-        await self._settled.wait()
-        if self._link is None:
-            assert self._error is not None
-            raise self._error
-        return self._link
-
-    async def close(self) -> None:
-        self._wanted_no_more.set()
-        await self._gone.wait()
-
-    async def _live(self) -> None:
-        host, port = self._listen
-        try:
-            async with trio_link.open_link(
-                *self._target,
-                host=host,
-                port=port,
-                seed=self._seed,
-                allow_plain=self._allow_plain,
-            ) as self._link:
-                self._settled.set()
-                await self._wanted_no_more.wait()
-        except (OSError, InsecureAddress) as error:
-            self._error = error
-        finally:
-            self._settled.set()
-            self._gone.set()
+        return self._passage.call_sync(self._link.statistics)
 
 
 @contextmanager
@@ -113,19 +80,28 @@ def open_link(
     host: str = "127.0.0.1",
     port: int = 0,
     seed: int = 0,
+    notice: Notice = ignore,
     allow_plain: bool = False,
 ) -> Iterator[Link]:
-    """Open a link to a TCP service; the arguments are those of the link of trio.
+    """Open a link to a TCP service: dial the link's ``host`` and ``port`` instead of the service's.
 
-    Raises ``InsecureAddress``, and ``OSError`` if it cannot listen.
+    ``port`` 0 lets the system choose. ``seed`` is that of jitter and losses. ``notice`` hears of
+    each event. Leaving the block breaks the connections that stand. A link beyond loopback would
+    let the network reach what may trust its own machine: that needs ``allow_plain``, and otherwise
+    raises ``InsecureAddress``. Raises ``OSError`` if it cannot listen.
     """
-    portal = Portal.acquire()
-    try:
-        keeper = _Host((target_host, target_port), (host, port), seed, allow_plain=allow_plain)
-        link = portal.call(keeper.open, portal)
-        try:
-            yield Link(portal, link)
-        finally:
-            portal.call(keeper.close)
-    finally:
-        portal.release()
+    with (
+        standing() as passage,
+        passage.hosted(
+            core_open_link(
+                target_host,
+                target_port,
+                host=host,
+                port=port,
+                seed=seed,
+                notice=notice,
+                allow_plain=allow_plain,
+            )
+        ) as found,
+    ):
+        yield Link(passage, found)

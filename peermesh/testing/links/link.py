@@ -79,10 +79,16 @@ class Link:
     target only when it is healed, as the SYN that TCP sends again would.
     """
 
+    target: tuple[str, int]
+    """Where new connections lead to. May be changed: a service may restart elsewhere."""
+    host: str
+    """Where it listens."""
+    port: int
+    """Where it listens."""
+
     def __init__(self, target: tuple[str, int], *, seed: int, notice: Notice) -> None:
         """Lead to the target; ``open_link`` makes links."""
         self.target = target
-        """Where new connections lead to. May be changed: a service may restart elsewhere."""
         self.host = ""
         self.port = 0
         self._notice = notice
@@ -256,7 +262,7 @@ class Link:
                 self._past[way] = (size + lane.bytes_passed, resends + lane.pipe.resends)
 
 
-def _ignore(_: LinkEvent) -> None:
+def ignore(_: LinkEvent) -> None:
     """Keep no record."""
 
 
@@ -268,7 +274,7 @@ async def open_link(  # noqa: PLR0913 - five of them can be left out
     host: str = "127.0.0.1",
     port: int = 0,
     seed: int = 0,
-    notice: Notice = _ignore,
+    notice: Notice = ignore,
     allow_plain: bool = False,
 ) -> AsyncIterator[Link]:
     """Open a link to a TCP service: dial the link's ``host`` and ``port`` instead of the service's.

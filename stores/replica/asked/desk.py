@@ -30,6 +30,15 @@ class Desk:
         self._standing = standing
         self._carry_out = carry_out
         self._leaderless_ticks = self._held_ticks = 0
+        self._told: Outcome | None = None
+        """The last outcome that was told before readers here saw it."""
+        self._looked_up = 0
+        """The commit index at which the own ledger was asked for answers."""
+
+    @property
+    def shows_all(self) -> bool:
+        """True if readers here see what came of all requests whose outcome was told."""
+        return self._told is None or self._standing.shows(self._told)
 
     def tick(self) -> None:
         """Let a tick pass: what waits too long fails, and says what is in the way."""
@@ -45,7 +54,7 @@ class Desk:
         is_hopeless = (
             not self._manner.is_single
             and self._leaderless_ticks >= SILENT_TICKS
-            and not standing.roster.hears_majority(standing.voters)  # They may only take longer.
+            and not standing.hears_majority  # They may only take longer.
         )
         is_late = outbox.silent_ticks >= self._manner.patience_ticks
         is_overdue = is_late and not standing.is_leader  # It waits for its disk, or steps down.
@@ -67,6 +76,17 @@ class Desk:
         """Take in an answer to what went out under a ticket."""
         self._resolve(self._standing.outbox.answered(ticket, answer))
 
+    def look_up(self) -> None:
+        """Take in, once after each commit, what entries brought: no letter says it beside them."""
+        standing, member = self._standing, self._standing.member
+        if member is None or member.leading is not None or member.state.commit == self._looked_up:
+            return
+        self._looked_up = member.state.commit
+        if outcomes := standing.outbox.look_up(standing.outcomes_of):
+            self.release()
+            self._resolve(outcomes)
+            self.pump()
+
     def give_up(self, code: ErrorCode, text: str) -> None:
         """Refuse all that has no answer; what has one is told first."""
         self.release()
@@ -82,6 +102,7 @@ class Desk:
     def release(self) -> None:
         """Tell all that came of requests, seen here or not."""
         held = self._standing.outbox.held
+        self._told = held[-1] if held else self._told
         self._standing.tell(*map(Resolve, held))
         held.clear()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar, Final, Protocol
@@ -42,6 +42,9 @@ REPEAT_TICKS: Final = 10
 Decide = Callable[[object], Done | Answer | None]
 """Gives the answer to a request at once, or ``None`` where it has to be proposed."""
 
+OutcomesOf = Callable[[WriterId, int, int], Sequence[Outcome]]
+"""Gives what a replica's own ledger has of a writer, by its number, from a request on."""
+
 Send = Callable[[int, object], None]
 """Proposes a request under a ticket."""
 
@@ -49,7 +52,7 @@ Send = Callable[[int, object], None]
 class Parcel(ABC):
     """Requests that are sent, and sent again, together: what gathered before the first sending."""
 
-    __slots__ = ("count", "first", "last", "outcomes", "size", "was_sent")
+    __slots__ = ("count", "first", "last", "outcomes", "size", "ticket", "was_sent")
 
     def __init__(self, first: int, last: int, size: int, count: int = 1) -> None:
         """Have the requests from ``first`` to ``last``, of so many bytes; they ``count`` so much.
@@ -61,6 +64,8 @@ class Parcel(ABC):
         self.size = size
         self.count = count
         self.was_sent = False
+        self.ticket = 0
+        """Under which it was sent last."""
         self.outcomes: tuple[Outcome, ...] | None = None
 
     @abstractmethod
@@ -246,6 +251,19 @@ class Outbox(ABC):
                 parcel.outcomes = answer
         return self._resolved()
 
+    def look_up(self, outcomes_of: OutcomesOf) -> Sequence[Outcome]:
+        """Take what a ledger has of what was sent; gives outcomes as ``answered`` does."""
+        if self._number is None or not self._parcels or not self._parcels[0].was_sent:
+            return ()
+        found = outcomes_of(self.writer, self._number, self._parcels[0].first)
+        if found:
+            self._silent_ticks = 0
+            while self._parcels and self._parcels[0].last <= found[-1].last_request:
+                self._open.pop(self._parcels[0].ticket, None)
+                self._leave(self._parcels[0])
+                self._sent = max(0, self._sent - 1)
+        return found
+
     def give_up(self, code: ErrorCode, text: str) -> list[Outcome]:
         """Refuse all that waits, and go on as another writer."""
         self._gathering.seal()
@@ -301,6 +319,8 @@ class Outbox(ABC):
     def _issue(self, parcel: Parcel | None) -> int:
         self._ticket += 1
         self._open[self._ticket] = parcel
+        if parcel is not None:
+            parcel.ticket = self._ticket
         return self._ticket
 
     def _resolved(self) -> list[Outcome]:

@@ -62,6 +62,16 @@ class LogCore(GroupCore):
         self.reader.were_read(token, found)
         return self._take()
 
+    def runs_damaged(self, token: int, text: str) -> list[ReplicaEffect]:
+        """Take note that the file cannot give the runs of a ``ReadRuns``.
+
+        Another voter has them: it is to lead, or those that lack them would ask for ever. A leader
+        without other voters goes on with what it can read.
+        """
+        if len(self.voters) > 1:
+            return self.commit_failed(0, text)
+        return self.runs_read(token, ())
+
     def send(self, to: MemberId, content: Message | Word) -> None:
         """Send a letter to a member; a part of a snapshot once all that is in it is here."""
         if isinstance(content, SnapshotPart) and isinstance(content.part, PlacedPart):

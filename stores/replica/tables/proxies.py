@@ -12,14 +12,14 @@ from typing import Final
 from stores.actions import WriterId
 from stores.group.member import Member
 from stores.group.words import Answered
-from stores.questions import LookUpCommand, ReadRefusedCommand, find, in_steps
+from stores.questions import LookUpCommand, ReadRefusedCommand, ScanCommand, find, in_steps
 from stores.replica.asked.errands import CarryOut
 from stores.replica.facts import Facts
 from stores.replica.outsiders import Outsiders
 from stores.table.bodies import Found, Read, Register, Stamp, Write
 from stores.table.machine import TableMachine
 from stores.work import SLICE_COUNT, WorkQueue
-from wire.errors import DecodeError
+from wire.errors import DecodeError, RevisionGone
 from wire.identifiers import EndpointId
 
 BUSY: Final = "it is busy with earlier questions"
@@ -91,7 +91,9 @@ class Proxies(Outsiders[Read]):
         """Say why the state here is no answer; empty if it is one."""
         if not self._facts.was_served:
             return "it has no data yet"
-        stamp = self._stamp()
+        stamp, question = self._stamp(), read.question
+        if isinstance(question, ScanCommand) and question.revision:
+            return ""  # It is of an earlier state by intent.
         if stamp < read.seen or stamp.revision < read.question.revision_min:
             return f"it is at revision {stamp.revision}"
         return ""
@@ -109,7 +111,13 @@ class Proxies(Outsiders[Read]):
         if refusal := self._objection(read):
             self._refuse(endpoint, ticket, read, refusal)
             return
-        found = find(self._machine, read.question, limit, self._facts.epoch_ns)
+        try:
+            found = find(self._machine, read.question, limit, self._facts.epoch_ns)
+        except RevisionGone as error:
+            number = read.question.number
+            gone = ReadRefusedCommand(number, is_stale=False, text=str(error), is_gone=True)
+            self._say(endpoint, Answered(ticket, gone))
+            return
         self._say(endpoint, Answered(ticket, Found(self._stamp(), found)))
 
     def _say_busy(self, sender: EndpointId, ticket: int, question: Read) -> None:

@@ -9,9 +9,9 @@ from handshake.principals import UNPROVEN
 from handshake.rules import Rules
 from peermesh.brokers.edge import messages
 from peermesh.brokers.edge.access import PORT
-from peermesh.brokers.edge.guests import Guest
+from peermesh.brokers.edge.guests import Guest, PublishingGuest, SubscribingGuest
 from peermesh.brokers.edge.hall import Consequence, Hall
-from peermesh.brokers.edge.lifecycle import ChannelMap, ClosePorts, OpenPorts
+from peermesh.brokers.edge.lifecycle import ChannelMap, ClosePorts, OpenPorts, PortList
 from peermesh.brokers.edge.line import Line
 from peermesh.brokers.edge.messages import (
     CLIENT_SIZE,
@@ -24,7 +24,7 @@ from peermesh.brokers.edge.messages import (
     Refused,
     Taken,
 )
-from peermesh.brokers.edge.ports import PortList
+from peermesh.brokers.edge.reception import Badge
 from peermesh.brokers.edge.relay import Acknowledge, Disconnect, Send
 from peermesh.testing.scripted import ScriptedTransport
 from tests.fuzz.wires import blunders_raised, pieces_of, run
@@ -75,17 +75,13 @@ def check(data: bytes) -> None:
 
 async def _converse(transport: ScriptedTransport, here: str, *, is_receiver: bool) -> None:
     room, line = Room(), Line(transport, is_stranger=True)
-    guest = room.guests[line.number] = Guest(
-        room.hall, line, here, room.apply, PortAccess(PORT, Rules(), None).access, UNPROVEN
-    )
+    badge = Badge(PortAccess(PORT, Rules(), None).access, UNPROVEN)
+    kind = PublishingGuest if is_receiver else SubscribingGuest
+    welcome = messages.Welcome(bytes(CLIENT_SIZE), "127.0.0.1:1")
+    guest = room.guests[line.number] = kind(line, badge, room.hall, room.apply, welcome, here)
 
     def hear(message: framing.NodeFrame | messages.ControlMessage) -> None:
-        if not guest.client:
-            guest.greet(message, bytes(CLIENT_SIZE), "127.0.0.1:1")
-        elif is_receiver:
-            guest.from_publisher(message)
-        else:
-            guest.from_subscriber(message)
+        guest.hear(message)
         room.now += 1
         room.apply(room.hall.tick(room.now))
 

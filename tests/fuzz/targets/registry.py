@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import trio
 
@@ -13,9 +12,11 @@ from handshake.roles import Roles
 from handshake.rules import Rules
 from peermesh.brokers.edge import messages
 from peermesh.brokers.edge.access import REGISTRY
-from peermesh.brokers.edge.desk import HERE, NODE_SIZE_MAX, PATH_DEPTH_MAX, Desk
+from peermesh.brokers.edge.desk import HERE, NODE_SIZE_MAX, PATH_DEPTH_MAX, open_desk
+from peermesh.brokers.edge.errors import RegistryError
 from peermesh.brokers.edge.line import Line
 from peermesh.brokers.edge.messages import Ask, Beat, Hello
+from peermesh.brokers.edge.reception import Badge
 from peermesh.brokers.edge.registry import Watch
 from peermesh.testing.scripted import ScriptedTransport
 from tests.fuzz.wires import blunders_raised, pieces_of, run
@@ -40,33 +41,26 @@ class Nodes:
         self.asked = 0
         self.is_closed = False
 
-    async def read(self, path: str) -> str | None:
-        await self._ask(path, "")
-        return self.nodes.get(path)
-
-    async def children(self, path: str) -> list[str]:
-        await self._ask(path, "")
-        return sorted(each for each in self.nodes if each.startswith(path))
+    async def ask(self, operation: str, path: str, data: str) -> str:
+        await self._ask(path, data)
+        match operation:
+            case "read":
+                return self.nodes.get(path, "")
+            case "children":
+                return "\n".join(each for each in self.nodes if each.startswith(path))
+            case "write" | "register":
+                self.nodes[path] = data
+            case "remove" | "unregister":
+                self.nodes.pop(path, None)
+            case "claim":
+                self.nodes.setdefault(path, data)
+            case _:
+                raise RegistryError("unheard of")
+        return ""
 
     async def would_pass(self, limit: int, path: str) -> bool:
         await self._ask(path, "")
         return False
-
-    async def write(self, path: str, data: str) -> None:
-        await self._ask(path, data)
-        self.nodes[path] = data
-
-    register = write
-
-    async def remove(self, path: str) -> None:
-        await self._ask(path, "")
-        self.nodes.pop(path, None)
-
-    unregister = remove
-
-    async def claim(self, path: str, data: str) -> bool:
-        await self._ask(path, data)
-        return self.nodes.setdefault(path, data) == data
 
     def watch(self, *paths: str) -> Watch:
         self.watches.append(Watch())
@@ -96,8 +90,9 @@ def check(data: bytes) -> None:
 
     async def converse() -> None:
         line = Line(transport, is_stranger=True)
-        check = partial(guard.check, UNPROVEN)
-        await Desk(nodes, line, lambda: proofs.append(True), check).serve()  # type: ignore[arg-type]  # as good as a session
+        async with open_desk(lambda: nodes, line, Badge(guard, UNPROVEN)) as desk:  # type: ignore[arg-type, return-value]  # as good as a session
+            desk.prove = lambda: proofs.append(True)
+            await line.serve(desk.hear)
 
     with blunders_raised("peermesh.brokers.edge"):
         run(converse)

@@ -9,8 +9,9 @@ from peermesh.gateways.access import Access, Login
 from peermesh.gateways.refusals import Refusal
 from peermesh.gateways.webhdfs.access import secret_of
 from peermesh.gateways.webhdfs.limits import NAME_SIZE_MAX, PATH_DEPTH_MAX, USER_SIZE_MAX
+from peermesh.gateways.webhdfs.operations import OPERATIONS, parse
 from peermesh.gateways.webhdfs.replies import remote_exception
-from peermesh.gateways.webhdfs.requests import OPERATIONS, URL_PREFIX, parse
+from peermesh.gateways.webhdfs.requests import URL_PREFIX
 
 TOKEN = "a-token-of-some-length"
 OURS = "127.0.0.1:1"
@@ -52,7 +53,7 @@ def seeds() -> Iterator[bytes]:
     """Give each operation, with what it takes."""
     rest = "user.name=spark&permission=755&overwrite=true&offset=1&length=2&recursive=true"
     for operation in OPERATIONS:
-        for method in ("GET", "PUT", "DELETE"):
+        for method in ("GET", "HEAD", "PUT", "POST", "DELETE"):
             target = f"{URL_PREFIX}/a/b%20c?op={operation}&destination=/d&renameoptions=NONE&{rest}"
             yield f"{method} {target}".encode()
     yield f"client_id=x&client_secret={TOKEN}".encode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -182,6 +183,66 @@ def test_what_is_attached_for_a_task_that_is_cancelled_is_closed(
             assert wait > 1, "it was cancelled nowhere"
             await handle.close()
             await until(lambda: tasks() == before)
+
+    run(main)
+
+
+BLOCKS: dict[str, Callable[[Any], Any]] = {
+    "session": lambda store: store.session(ttl=30),
+    "lock": lambda store: store.lock("l", ttl=30),
+    "gateway": aio.serve_webhdfs,
+}
+"""What is entered and left, and lives in the mesh between the two."""
+
+
+async def store_of(endpoint: aio.Endpoint) -> Any:
+    """Attach a store that all of ``BLOCKS`` can have; one was entered and left."""
+    store = await endpoint.attach_replica("s", voters=["a"])
+    assert await store.await_leader(limit()) == "a"
+    for make in BLOCKS.values():
+        async with make(store):
+            pass
+    return store
+
+
+@LATE
+@pytest.mark.parametrize("what", BLOCKS)
+def test_a_block_whose_entering_is_cancelled_leaves_nothing(
+    run: Run, what: str, late: bool
+) -> None:
+    async def main() -> None:
+        async with aio.Endpoint(name="a") as endpoint:
+            store = await store_of(endpoint)
+            before = tasks(), len(asyncio.all_tasks())
+            for wait in count(1):
+                block = BLOCKS[what](store)
+                was_cancelled, _ = await cancelled_at(block.__aenter__, wait, late=late)
+                if not was_cancelled:
+                    break
+                await until(lambda: (tasks(), len(asyncio.all_tasks())) == before)
+            assert wait > 1, "it was cancelled nowhere"
+            await block.__aexit__(None, None, None)
+
+    run(main)
+
+
+@LATE
+@pytest.mark.parametrize("what", BLOCKS)
+def test_a_block_whose_leaving_is_cancelled_is_over(run: Run, what: str, late: bool) -> None:
+    async def main() -> None:
+        async with aio.Endpoint(name="a") as endpoint:
+            store = await store_of(endpoint)
+            before = tasks(), len(asyncio.all_tasks())
+            for wait in count(1):
+                block = BLOCKS[what](store)
+                await block.__aenter__()
+                was_cancelled, _ = await cancelled_at(
+                    partial(block.__aexit__, None, None, None), wait, late=late
+                )
+                await until(lambda: (tasks(), len(asyncio.all_tasks())) == before)
+                if not was_cancelled:
+                    break
+            assert wait > 1, "it was cancelled nowhere"
 
     run(main)
 

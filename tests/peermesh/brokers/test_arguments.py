@@ -40,6 +40,11 @@ async def refuse_all(name: str, call: Callable[[Any], Any], values: tuple[Any, .
 def test_options_and_places_are_checked_when_they_are_made() -> None:
     refuse("address", lambda value: edge.Options(address=value), HOSTS)
     refuse("registry_port", lambda value: edge.Options(registry_port=value), PORTS)
+    refuse("registry_host", lambda value: edge.Options(registry_host=value), HOSTS)
+    refuse("ports", lambda value: edge.Options(ports=[value]), PORTS)
+    refuse("default_ports", lambda value: edge.Options(default_ports=value), (1, "ab", (1,)))
+    refuse("default_ports", lambda value: edge.Options(default_ports=(0, value)), PORTS)
+    refuse("idle_seconds", lambda value: edge.Options(idle_seconds=value), SECONDS)
     refuse("host", lambda value: qos2.Ports(host=value), HOSTS)
     refuse("publishers", lambda value: qos2.Ports(publishers=value), PORTS)
     refuse("consumers", lambda value: qos2.Ports(consumers=value), PORTS)
@@ -51,12 +56,6 @@ def test_options_and_places_are_checked_when_they_are_made() -> None:
 
 def test_brokers_and_clients_are_checked_when_they_are_made() -> None:
     registry: Any = object()
-    broker = edge.EdgeBroker
-    refuse("address", lambda value: broker(registry, address=value), HOSTS)
-    refuse("ports", lambda value: broker(registry, ports=[value]), PORTS)
-    refuse("default_ports", lambda value: broker(registry, default_ports=value), (1, "ab", (1,)))
-    refuse("default_ports", lambda value: broker(registry, default_ports=(0, value)), PORTS)
-    refuse("idle_seconds", lambda value: broker(registry, idle_seconds=value), SECONDS)
     refuse("address|host|port", lambda value: edge.RemoteRegistry([value]), ADDRESSES)
     refuse("address|host|port", edge_blocking.Where, ADDRESSES)
     refuse("zookeeper", lambda value: edge_blocking.Where(zookeeper=value), TEXTS)
@@ -123,12 +122,13 @@ async def test_what_clients_of_the_qos2_broker_are_asked_is_checked() -> None:
 
 
 def test_what_the_blocking_clients_of_the_qos2_broker_are_asked_is_checked() -> None:
-    with qos2_blocking.Broker(ports=qos2.Ports(publishers=0, consumers=0)) as broker:
+    ports = qos2.Ports(publishers=0, consumers=0)
+    with blocking.Endpoint() as on, qos2_blocking.open_broker(on, ports=ports) as broker:
         with qos2_blocking.Publisher("till", broker.publisher_port) as out:
             refuse("timeout", lambda value: out.publish(1, "t", b"", value), SECONDS)
             out.publish(1, "t", b"", 20)
-        refuse("number", broker.replay, COUNTS)
-        refuse("number", broker.purge, COUNTS)
+        refuse("number", broker.letters.replay, COUNTS)
+        refuse("number", broker.letters.purge, COUNTS)
 
 
 def test_what_a_module_broker_is_asked_is_checked() -> None:

@@ -66,31 +66,27 @@ async def test_a_role_that_is_killed_is_started_again_but_not_for_ever(tmp_path,
 
     def hear(report):
         seen.append(report)
-        if report["event"] == "keeping":
-            keeper.kill()
+        if report["event"] == "started":
+            member.kill()
 
-    keeper = Actor("keeper", partial(assign, tmp_path), hear)
-    with pytest.raises(DemoError, match=r"the keeper does not stay alive \(it says nothing\)"):
-        await keeper.play()
+    member = Actor("member", partial(assign, tmp_path), hear)
+    with pytest.raises(DemoError, match=r"the member does not stay alive \(it says nothing\)"):
+        await member.play()
     assert [report.get("code") for report in seen if report["event"] == "died"] == [-9] * 3
     assert len({report["pid"] for report in seen if report["event"] == "started"}) == 3
-    assert keeper.pid is None
+    assert member.pid is None
 
 
 async def test_a_role_ends_when_it_is_not_wanted_any_more(tmp_path):
-    listening, seen = trio.Event(), []
-
-    def hear(report):
-        seen.append(report)
-        if report["event"] == "keeping":
-            listening.set()
-
-    keeper = Actor("keeper", partial(assign, tmp_path), hear)
+    seen = []
+    member = Actor("member", partial(assign, tmp_path), seen.append)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(keeper.play)
-        await listening.wait()
+        nursery.start_soon(member.play)
+        # Its first file: it is in the middle of its work then.
+        while not any(tmp_path.glob("*.sqlite")):
+            await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
     pid = seen[0]["pid"]
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-    assert (tmp_path / "keeper.log").read_text() == ""
+    assert (tmp_path / "member.log").read_text() == ""

@@ -32,7 +32,7 @@ def test_nobody_is_killed_before_the_one_killed_last_is_made_up_for():
     kills = Kills(Victim, 100)
     assert kills.on_counting(0, 99) is None, "nothing runs yet"
     assert not kills.on_batch(0)
-    assert kills.on_counting(5, 99) == Victim.KEEPER
+    assert kills.on_counting(5, 99) == Victim.LOG_LEADER
     assert not kills.on_batch(4), "the end of the last one is told late"
     assert kills.on_counting(5, 99) is None
     assert kills.on_batch(5)
@@ -40,10 +40,10 @@ def test_nobody_is_killed_before_the_one_killed_last_is_made_up_for():
 
 
 def test_only_those_are_killed_who_were_named():
-    kills = Kills([Victim.LEADER], 10)
+    kills = Kills([Victim.STORE_LEADER], 10)
     kills.on_batch(0)
     assert kills.on_counting(1, 6) is None
-    assert kills.on_counting(1, 7) == Victim.LEADER
+    assert kills.on_counting(1, 7) == Victim.STORE_LEADER
     kills.on_batch(1)
     assert kills.on_counting(2, 9) is None
 
@@ -57,13 +57,12 @@ def test_an_assignment_comes_back_as_it_was_written():
         directory="/somewhere",
         what=Input(source="a", key="b", time="c", copies=2),
         plan=Plan(lines=10, shift_seconds=60, watermark_ms=5, rows_max=7),
-        ports=Ports(keeper=1, stores=(2, 3, 4), gateways=(5, 6, 7)),
+        ports=Ports(members=(2, 3, 4), gateways=(5, 6, 7)),
         draws=True,
         member=1,
     )
     assert Assignment.parse(assignment.text()) == assignment
     assert assignment.total() == 20
-    assert assignment.ports.peers() == (1, 2, 3, 4)
 
 
 # The picture.
@@ -77,6 +76,8 @@ def record() -> Record:
     for at, lines in ((3.0, 40), (4.0, 30), (6.0, 100)):
         record.process(at, lines)
     record.mark(2.5, "driver <killed>", is_kill=True)
+    record.lead(0.5, "events", 1)
+    record.lead(3.0, "events", 3)
     return record
 
 
@@ -95,7 +96,9 @@ def test_a_picture_has_its_panels_kills_and_figures_and_nothing_from_elsewhere(r
     shown = [each.text for each in root.iter() if each.text]
     assert "100 lines in 6 seconds" in shown
     assert {"lines", "throughput, lines a second", "driver <killed>"} <= set(shown)
-    assert text.count('stroke="#cc0033"') == 3, "a line for the kill in each panel"
+    assert {"who leads", "events", "store-a", "store-c"} <= set(shown)
+    assert record.leaders() == {"events": [(0.5, 1), (3.0, 3), (6.0, 3)]}
+    assert text.count('stroke="#cc0033"') == 4, "a line for the kill in each panel"
     assert not re.search(r"(href|src|url\()", text)
     places = [float(each) for each in re.findall(r' (?:x|cx)="([-\d.]+)"', text)]
     assert all(0 <= place <= float(root.get("width")) for place in places)

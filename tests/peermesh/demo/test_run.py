@@ -17,7 +17,8 @@ import pytest
 from peermesh import Backend, blocking
 from peermesh.demo.events import EventReader
 from peermesh.demo.keys import DEPTH_MAX
-from peermesh.demo.mesh import COUNTS, VOTERS
+from peermesh.demo.mesh import COUNTS
+from peermesh.demo.plan import VOTERS
 from peermesh.demo.reading import read_lines
 from peermesh.demo.sessions import PROCESSES, session_members
 from peermesh.demo.tally import Tally, compare
@@ -26,7 +27,7 @@ from peermesh.demo.viewer import read_table
 from peermesh.testing.time_limits import limit
 from tests.secrecy.planted import plant
 
-ROLES = {*VOTERS, "keeper", "sensor", "driver", "viewer"}
+ROLES = {*VOTERS, "sensor", "driver", "viewer"}
 
 pytestmark = [
     pytest.mark.spark,
@@ -104,12 +105,12 @@ def test_counts_are_exact_and_no_secret_told_whoever_is_killed(demo, events, tmp
     assert f"recount: {total}" in output
     assert f"replica: {total}" in output
     assert "0 lost, 0 double" in output
-    for role in ("sensor", "store-b", "viewer", "keeper", "driver"):
+    for role in ("sensor", "store-b", "viewer", "driver"):
         assert f"{role} is started, again" in output
-    for victim in ("keeper", "driver", "leader"):
+    for victim in ("log-leader", "driver", "store-leader"):
         assert f"SIGKILL for the {victim} (" in output
     assert re.search(
-        r"from each kill .*: keeper \([\d.]+ s\), driver \([\d.]+ s\), leader \(", output
+        r"from each kill .*: log-leader \([\d.]+ s\), driver \([\d.]+ s\), store-leader \(", output
     )
     assert "watermark dropped: 0" in output
     assert f"line {len(GOOD) * 500 + 4}: not JSON" in output

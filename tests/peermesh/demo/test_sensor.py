@@ -35,7 +35,7 @@ def assignment(tmp_path) -> Assignment:
         directory=str(tmp_path),
         what=Input(source=str(path), key="a", time="ts", copies=2, pace_seconds=0),
         plan=Plan(lines=LINES, shift_seconds=60_000, watermark_ms=0, rows_max=10),
-        ports=Ports(keeper=0, stores=(0, 0, 0), gateways=(0, 0, 0)),
+        ports=Ports(members=(0, 0, 0), gateways=(0, 0, 0)),
         draws=False,
     )
 

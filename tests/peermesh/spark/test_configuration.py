@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyspark
 import pytest
 
-from peermesh.spark.configuration import InvalidGateways, spark_conf
+from peermesh.spark.configuration import InvalidGateways, KeyStore, spark_conf
 from peermesh.spark.local import link_home
 
 
@@ -33,6 +33,35 @@ def test_a_token_is_fetched_at_the_gateway_and_left_out_of_logs():
     refresh = "spark.hadoop.dfs.webhdfs.oauth2.refresh.url"
     assert settings[refresh] == "http://node1:9870/token"
     assert "credential" in settings["spark.redaction.regex"]
+
+
+def test_several_gateways_and_a_token_need_a_name_that_has_all_addresses():
+    gateways = "node1:9870", "node2:9870"
+    with pytest.raises(InvalidGateways, match="token_host="):
+        spark_conf(*gateways, token="a-token-of-some-length")
+    with pytest.raises(InvalidGateways, match="host:port"):
+        spark_conf(*gateways, token="a-token-of-some-length", token_host="nodes")
+    with pytest.raises(InvalidGateways, match="without a token"):
+        spark_conf(*gateways, token_host="nodes:9870")
+    settings = hadoop(
+        spark_conf(*gateways, token="a-token-of-some-length", token_host="nodes:9870")
+    )
+    assert settings["dfs.webhdfs.oauth2.refresh.url"] == "http://nodes:9870/token"
+
+
+def test_a_key_store_makes_it_tls():
+    settings = spark_conf("node1:9870", "node2:9870", tls=KeyStore("/etc/client.p12", "a-password"))
+    found = hadoop(settings)
+    assert found["dfs.namenode.https-address.mesh.gateway2"] == "node2:9870"
+    assert found["hadoop.ssl.require.client.cert"] == "true"
+    for kind in ("keystore", "truststore"):
+        assert found[f"ssl.client.{kind}.location"] == "/etc/client.p12"
+        assert found[f"ssl.client.{kind}.password"] == "a-password"
+    assert "a-password" not in repr(settings) + repr(KeyStore("/etc/client.p12", "a-password"))
+    assert "password" in settings["spark.redaction.regex"]
+    one = hadoop(spark_conf("node1:9870", token="a-token-of-some-length", tls=KeyStore("k", "p")))
+    assert one["fs.mesh.impl"].endswith(".SWebHdfsFileSystem")
+    assert one["dfs.webhdfs.oauth2.refresh.url"] == "https://node1:9870/token"
 
 
 @pytest.mark.parametrize("gateways", [(), ("node1",), ("node1:port",), (":1",), ("node1:70000",)])

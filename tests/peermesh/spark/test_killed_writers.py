@@ -10,7 +10,7 @@ from peermesh import Batch
 from peermesh.spark import Ledger
 from peermesh.spark.options import Writing
 from peermesh.spark.publication import publish_in_log, publish_in_store
-from peermesh.spark.records import PIECE_COUNT_MAX, is_reserved
+from peermesh.spark.records import PIECE_COUNT_MAX, Taken, is_reserved
 
 ROW_COUNT = PIECE_COUNT_MAX + 200
 """Two pieces for a store."""
@@ -23,6 +23,7 @@ from peermesh.spark import Ledger
 from peermesh.spark.joining import join
 from peermesh.spark.options import Writing, read_address
 from peermesh.spark.publication import publish_in_log, publish_in_store
+from peermesh.spark.records import Taken
 
 peers, query, job, steps, count = sys.argv[1:]
 left = [int(steps)]
@@ -48,7 +49,7 @@ else:
         setattr(StoreProxy, name, dying(getattr(StoreProxy, name)))
     if job == "sink":
         rows = [((query, n), n) for n in range(int(count))]
-        publish_in_store(store, query, 0, rows, Writing.UPSERT, 60)
+        publish_in_store(store, query, 0, Taken(rows), Writing.UPSERT, 60)
     else:
         once = Ledger(store, query).once(lambda frame, batch: Batch().increment(query), "q")
         once(None, 0)
@@ -81,7 +82,7 @@ def test_a_sink_that_is_killed_at_any_step_of_a_large_batch_is_made_up_for(mesh)
         assert published == queries[5:], "only the last has got to its second piece"
         for query in queries:
             rows = [((query, number), number) for number in range(ROW_COUNT)]
-            publish_in_store(store, query, 0, rows, Writing.UPSERT, 30)
+            publish_in_store(store, query, 0, Taken(rows), Writing.UPSERT, 30)
         assert content(store) == {
             (query, number): number for query in queries for number in range(ROW_COUNT)
         }

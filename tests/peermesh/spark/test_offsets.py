@@ -6,18 +6,24 @@ import pytest
 from hypothesis import given, strategies as st
 
 from peermesh.spark.offsets import (
+    Piece,
     Range,
     advance,
     at_most,
     complete,
+    cut,
     explain_losses,
     from_json,
     losses,
     ranges,
+    rows_of,
     skip,
+    take,
+    task_count,
     to_json,
 )
 from stores.log.partitions import Span
+from stores.log.runs import Run
 from wire.errors import InvalidData
 
 OFFSETS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=5)
@@ -72,3 +78,51 @@ def test_offsets_for_a_partition_that_is_not_there_are_refused():
     assert complete({1: 7}, {0: Span(0, 1), 1: Span(0, 9)}, {0: 0, 1: 0}) == {0: 0, 1: 7}
     with pytest.raises(InvalidData, match="partitions 0 to 0, not 1"):
         complete({1: 7}, {0: Span(0, 1)}, {0: 0})
+
+
+def test_what_was_skipped_is_beside_the_partitions_and_is_none():
+    assert to_json({1: 7, 0: 3}) == {"0": 3, "1": 7}
+    assert to_json({0: 3}, 5) == {"0": 3, "skipped": 5}
+    assert from_json({"0": 3, "skipped": 5}) == {0: 3}
+
+
+@given(OFFSETS, st.integers(1, 12))
+def test_tasks_cut_by_rows_read_everything_once_and_are_of_one_size(pairs, tasks):
+    wanted = [Range(number, begin, begin + more) for number, (begin, more) in enumerate(pairs)]
+    found = cut(wanted, tasks)
+    read = [
+        (each.partition, at)
+        for task in found
+        for each in task
+        for at in range(each.start, each.end)
+    ]
+    assert sorted(read) == [
+        (each.partition, at) for each in wanted for at in range(each.start, each.end)
+    ]
+    assert len(found) <= tasks
+    sizes = [rows_of(task) for task in found]
+    assert len(set(sizes[:-1])) <= 1
+    assert all(sizes[0] >= size > 0 for size in sizes)
+    assert all(len({each.partition for each in task}) == len(task) for task in found)
+
+
+def test_a_thousand_small_partitions_are_one_task():
+    wanted = [Range(number, 0, 20) for number in range(1_000)]
+    count = task_count(20_000, 50_000, 1, 64)
+    assert cut(wanted, count) == [tuple(wanted)]
+    assert task_count(20_000, 50_000, 8, 64) == len(cut(wanted, 8)) == 8
+
+
+def test_of_runs_is_taken_what_is_wanted_and_the_places_move():
+    runs = [
+        Run(1, 0, 10, 5, b""),
+        Run(1, 10, 10, 5, b""),
+        Run(0, 0, 4, 5, b""),
+        Run(2, 0, 1, 5, b""),
+    ]
+    places, ends = {1: 3, 0: 0, 2: 5}, {1: 12, 0: 9, 2: 7}
+    assert list(take(runs, places, ends)) == [
+        Piece(runs[0], 3, 10), Piece(runs[1], 0, 2), Piece(runs[2], 0, 4),
+    ]  # fmt: skip
+    assert places == {0: 4, 2: 5}
+    assert Piece(runs[1], 4, 6).offset == 14

@@ -11,7 +11,8 @@ from peermesh.spark.options import (
     MeshAddress,
     ValueFormat,
     Writing,
-    read_options,
+    read_sink_options,
+    read_source_options,
 )
 from wire.errors import InvalidData
 
@@ -19,29 +20,31 @@ LOG = {"peers": "a:1,[::1]:2", "log": "orders"}
 
 
 def test_what_is_not_given_has_a_default():
-    options = read_options(LOG)
+    options = read_source_options(LOG)
     assert options.address == MeshAddress((("a", 1), ("::1", 2)))
     assert (options.starting, options.ending) == (End.EARLIEST, End.LATEST)
     assert options.fails_on_loss
     assert options.value_format is ValueFormat.STRING
-    assert options.writing is Writing.UPSERT
+    assert read_sink_options(LOG).writing is Writing.UPSERT
 
 
 def test_names_are_taken_in_any_case_and_sparks_own_are_let_be():
-    options = read_options({**LOG, "STARTINGOFFSETS": "latest", "checkpointLocation": "x"})
+    options = read_source_options({**LOG, "STARTINGOFFSETS": "latest", "checkpointLocation": "x"})
     assert options.starting is End.LATEST
 
 
 def test_places_are_offsets_or_times():
-    assert read_options({**LOG, "startingOffsets": '{"1": 7}'}).starting == Explicit(((1, 7),))
-    instant = read_options({**LOG, "endingTimestamp": "1970-01-01T00:00:01.5+00:00"}).ending
+    assert read_source_options({**LOG, "startingOffsets": '{"1": 7}'}).starting == Explicit(
+        ((1, 7),)
+    )
+    instant = read_source_options({**LOG, "endingTimestamp": "1970-01-01T00:00:01.5+00:00"}).ending
     assert instant == Instant(1_500_000_000)
 
 
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ({"startingOfsets": "latest"}, "no option 'startingofsets'"),
+        ({"startingOfsets": "latest"}, "no option 'startingOfsets'"),
         ({"store": "x"}, "one of the options log and store"),
         ({"peers": "nowhere"}, "no address"),
         ({"peers": f"here:{'9' * 5_000}"}, "no address"),
@@ -49,8 +52,9 @@ def test_places_are_offsets_or_times():
         ({"maxOffsetsPerTrigger": "0"}, "more than zero"),
         ({"maxOffsetsPerTrigger": "many"}, "is a number"),
         ({"failOnDataLoss": "yes"}, "true or false"),
-        ({"valueFormat": "xml"}, "binary, string, json"),
-        ({"valueFormat": "json"}, "valueSchema"),
+        ({"valueFormat": "json"}, "one of binary, string"),
+        ({"valueSchema": "a BIGINT", "valueFormat": "binary"}, "leave valueFormat away"),
+        ({"minPartitions": "9", "maxTasks": "8"}, "more than maxTasks"),
         ({"startingOffsets": "soon"}, "an offset for each partition"),
         ({"startingOffsets": '{"0": -1}'}, "an offset for each partition"),
         ({"startingTimestamp": "2026-01-01T00:00:00"}, "time zone"),
@@ -60,4 +64,58 @@ def test_places_are_offsets_or_times():
 )
 def test_what_makes_no_sense_is_refused(more, text):
     with pytest.raises(InvalidData, match=text):
-        read_options({**LOG, **more})
+        read_source_options({**LOG, **more})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("keyColumns", "a"), ("topicColumn", "a"), ("valueColumn", "a"), ("writeMode", "upsert"),
+        ("writeId", "x"),
+    ],
+)  # fmt: skip
+def test_an_option_of_the_sink_is_refused_by_the_source(name, value):
+    with pytest.raises(InvalidData, match=f"option {name} is of the sink"):
+        read_source_options({**LOG, name: value})
+    assert read_sink_options({**LOG, name.upper(): value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("startingOffsets", "latest"), ("endingTimestamp", "2026-01-01T00:00:00Z"),
+        ("maxOffsetsPerTrigger", "7"), ("failOnDataLoss", "false"), ("consumer", "x"),
+        ("pollTimeout", "1"), ("valueFormat", "binary"), ("minPartitions", "2"),
+        ("maxTasks", "2"), ("rowsPerTask", "2"),
+    ],
+)  # fmt: skip
+def test_an_option_of_the_source_is_refused_by_the_sink(name, value):
+    with pytest.raises(InvalidData, match=f"option {name} is of the source"):
+        read_sink_options({**LOG, name: value})
+    assert read_source_options({**LOG, name.upper(): value})
+
+
+def test_an_option_of_logs_is_refused_where_a_store_is_read():
+    store = {"peers": "a:1", "store": "totals"}
+    with pytest.raises(InvalidData, match="startingOffsets is of logs"):
+        read_source_options({**store, "startingOffsets": "latest"})
+    with pytest.raises(InvalidData, match="minPartitions is of logs"):
+        read_source_options({**store, "minPartitions": "2"})
+    assert read_source_options({**store, "valueFormat": "binary"}).store == "totals"
+
+
+def test_columns_go_by_what_is_read():
+    assert read_source_options(LOG).columns == (
+        "key STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, value STRING"
+    )
+    store = {"peers": "a:1", "store": "totals", "valueFormat": "binary"}
+    assert read_source_options(store).columns == "key STRING, value BINARY, revision BIGINT"
+    fast = read_source_options({**LOG, "valueSchema": "a BIGINT"}).columns
+    assert fast.endswith("value STRUCT<a BIGINT>, unparsed STRING")
+
+
+def test_tasks_go_by_rows_between_the_least_and_the_most():
+    options = read_source_options({**LOG, "minPartitions": "4", "rowsPerTask": "10"})
+    assert [options.task_count(rows) for rows in (0, 3, 39, 41, 100_000)] == [0, 3, 4, 5, 64]
+    many = read_source_options({**LOG, "minPartitions": "200"})
+    assert many.task_count(10_000) == 200

@@ -14,7 +14,7 @@ from peermesh.spark import Ledger
 from peermesh.spark.options import Writing
 from peermesh.spark.progress import TOPIC, JobOverview, Progress, overview, summarize
 from peermesh.spark.publication import publish_in_store
-from peermesh.spark.records import RESERVED, progress_key
+from peermesh.spark.records import RESERVED, Taken, progress_key
 from peermesh.testing.time_limits import limit
 
 REPORT = {
@@ -62,9 +62,9 @@ def store(mesh):
         ledger.once(lambda frame, batch: Batch(), "q")(None, 7)
         for unit in range(3):
             Ledger(master, "score").work("f").done(unit)
-        publish_in_store(master, "id", 2, [("a", 1)], Writing.UPSERT, 30)
+        publish_in_store(master, "id", 2, Taken([("a", 1), ("a", 2)], 4), Writing.UPSERT, 30)
         master.put(progress_key("count", "q"), report().to_value()).result(limit())
-        publish_in_store(master, "\x1b[2J", 1, [("b", 1)], Writing.UPSERT, 30)
+        publish_in_store(master, "\x1b[2J", 1, Taken([("b", 1)]), Writing.UPSERT, 30)
         yield master
 
 
@@ -93,15 +93,17 @@ def test_jobs_are_listed_with_batches_units_and_lags(store, mesh):
         'sink "\\u001b[2J": batch 1 is published',
         "sink id: batch 2 is published",
     ]
+    assert "sink id: batch 2 is published, 4 dropped, 1 replaced, 2 rows\n" in text
     assert "lag 4" in text
     parsed = json.loads(command("jobs", "jobs", "--json", peers=mesh[1]))
     assert parsed["jobs"]["count"]["progress"]["q"]["lag"] == 4
+    assert parsed["counts"]["id"] == {"rows": 2, "replaced": 1, "dropped": 4}
 
 
 @pytest.mark.parametrize("value", [None, 5, (), ("x",), {}, {"began": 1, "batch": "x"}])
 def test_what_others_write_under_our_keys_is_passed_over(value):
     ours = [("job", "j"), ("query", "j", "q"), ("query", "j", 7), ("progress", "j", "q"),
-            ("sink", "q"), ("unit", "j"), ("else", "j")]  # fmt: skip
+            ("sink", "q"), ("count", "q", 7), ("unit", "j"), ("else", "j")]  # fmt: skip
     found = overview(Entry((RESERVED, *key), value, 1, None) for key in ours)
     assert found.sinks == {}
     assert found.jobs == {"j": JobOverview()}
@@ -127,3 +129,19 @@ def test_progress_is_watched_live(mesh):
             process.kill()
     first = replace(report(), query='"q\\u001b[31m"').line()
     assert output.splitlines() == [first, 'count 1-2-3 "\\u001b[2J" "a\\nb"']
+
+
+def test_what_a_batch_skipped_is_told_and_what_earlier_ones_did_is_not():
+    def source(start, end):
+        return [{"startOffset": start, "endOffset": end, "latestOffset": {"0": 9}}]
+
+    found = report(sources=source({"0": 1, "skipped": 3}, {"0": 9, "skipped": 3_903}))
+    assert (found.skipped, found.lag) == (3_900, 0)
+    assert found.line().endswith("lag 0, 3,900 skipped")
+    assert report(sources=source(None, {"0": 9, "skipped": 2})).skipped == 2
+    assert report(sources=source({"0": 1, "skipped": 2}, {"0": 9, "skipped": 2})).skipped == 0
+    assert report().skipped == 0
+    assert Progress.of(found.to_value()) == found
+    older = dict(asdict(report()))
+    del older["skipped"]
+    assert Progress.of(older) == report()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 from peermesh.blocking import Endpoint
@@ -9,8 +11,11 @@ from peermesh.spark.options import Writing
 from peermesh.spark.publication import publish_in_log, publish_in_store
 from peermesh.spark.records import (
     PIECE_COUNT_MAX,
+    Counts,
     Mark,
     ReplayConflict,
+    Taken,
+    count_key,
     is_reserved,
     read_mark,
     sink_key,
@@ -44,7 +49,7 @@ def store(mesh, group, request):
 
 
 def publish(store, batch, rows, writing=UPSERT):
-    return publish_in_store(store, "q", batch, rows, writing, 30)
+    return publish_in_store(store, "q", batch, Taken(rows), writing, 30)
 
 
 def content(store):
@@ -52,9 +57,13 @@ def content(store):
 
 
 def leftovers(store):
-    return [
-        key for key, _ in store.at_master().items() if is_reserved(key) and key != sink_key("q")
-    ]
+    kept = {sink_key("q"), *(count_key("q", what) for what in ("rows", "replaced", "dropped"))}
+    return [key for key, _ in store.at_master().items() if is_reserved(key) and key not in kept]
+
+
+def counts(store):
+    reader = store.at_master()
+    return Counts(*(reader.get(count_key("q", each.name), 0) for each in fields(Counts)))
 
 
 def test_a_batch_is_published_once(store):
@@ -92,11 +101,31 @@ def test_what_was_staged_and_not_decided_on_is_swept(store):
 
 def test_append_refuses_a_key_that_is_there_and_then_changes_nothing(store):
     assert publish(store, 0, [("a", 1)], APPEND)
-    with pytest.raises(GuardFailed):
+    with pytest.raises(GuardFailed, match="store table has the key 'a' already: nothing"):
         publish(store, 1, [("b", 2), ("a", 2)], APPEND)
+    with pytest.raises(GuardFailed, match="several rows of this batch have the key 'b': nothing"):
+        publish(store, 1, [("b", 2), ("b", 3), ("c", 3)], APPEND)
     assert content(store) == {"a": 1}
     with pytest.raises(InvalidData, match="maxOffsetsPerTrigger"):
         publish(store, 1, MANY, APPEND)
+
+
+def test_an_append_names_three_keys_that_are_there_and_counts_the_others(store):
+    rows = [(number, "first") for number in range(5)]
+    publish(store, 0, rows, APPEND)
+    with pytest.raises(GuardFailed, match="has the keys 0, 1, 2, and 2 more already"):
+        publish(store, 1, [*rows, (5, "new")], APPEND)
+    assert content(store) == dict(rows)
+    assert counts(store) == Counts(5)
+
+
+@pytest.mark.parametrize("many", [[], MANY], ids=["at once", "in pieces"])
+def test_what_became_of_rows_is_counted_once(store, many):
+    rows = [("a", 1), ("a", 2), ("b", 3), *many]
+    for batch in (0, 0, 1):
+        publish_in_store(store, "q", batch, Taken(rows, 4), UPSERT, 30)
+    assert content(store) == {"a": 2, "b": 3, **dict(many)}
+    assert counts(store) == Counts(2 * len(rows), 2, 8)
 
 
 def test_a_writer_that_was_overtaken_learns_of_it(store):

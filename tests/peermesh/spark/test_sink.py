@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from peermesh.spark import Ledger, upsert_batch
+from peermesh.spark import Ledger, parsed, upsert_batch
 from peermesh.spark.records import is_reserved
 from peermesh.testing.time_limits import limit
 
@@ -35,8 +35,7 @@ def orders(mesh):
     for partition in (0, 1):
         values = [{"customer": f"c{number % 3}", "n": number} for number in range(30)]
         log.append_batch(values, partition=partition).result(timeout=limit())
-    options = {"peers": peers, "log": "orders", "maxOffsetsPerTrigger": "30"}
-    return log, {**options, "valueSchema": "customer STRING, n INT, missing DOUBLE"}
+    return log, {"peers": peers, "log": "orders", "maxOffsetsPerTrigger": "30"}
 
 
 def dying_source(folder):
@@ -48,6 +47,7 @@ def dying_source(folder):
     import signal
 
     from peermesh.spark import publication
+    from peermesh.spark.options import read_sink_options
     from peermesh.spark.sink import MeshStreamWriter, Sink
     from peermesh.spark.source import MeshSource
 
@@ -72,7 +72,7 @@ def dying_source(folder):
             return "dying"
 
         def streamWriter(self, schema, overwrite):  # noqa: N802 - Spark's name
-            return DyingWriter(Sink(self._read, schema))
+            return DyingWriter(Sink(read_sink_options(self._given), schema))
 
     return DyingSource
 
@@ -82,7 +82,8 @@ def content(store):
 
 
 def stream(spark, orders):
-    return spark.readStream.format("peermesh").options(**orders[1]).load()
+    frame = spark.readStream.format("peermesh").options(**orders[1]).load()
+    return parsed(frame, "customer STRING, n INT, missing DOUBLE")
 
 
 def forget_last_commit(folder):
@@ -101,7 +102,7 @@ def test_a_stream_is_written_to_a_store_once_though_batches_are_repeated(
     events = []
     with store.events() as found:
         for _ in range(2):
-            frame = stream(spark, orders).select("partition", "offset", "value.*")
+            frame = stream(spark, orders).select("partition", "offset", "customer", "n", "missing")
             sink = frame.writeStream.format("peermesh").options(
                 **options, keyColumns="partition,offset"
             )
@@ -148,7 +149,7 @@ def test_a_stream_is_written_to_a_log_once_though_batches_are_repeated(
     endpoint, peers = mesh
     out = endpoint.attach_log("out")
     for _ in range(2):
-        frame = stream(spark, orders).selectExpr("value.n AS n")
+        frame = stream(spark, orders).select("n")
         sink = frame.writeStream.format("peermesh").options(peers=peers, log="out", valueColumn="n")
         finish(sink, tmp_path)
         forget_last_commit(tmp_path)
@@ -160,7 +161,7 @@ def test_a_query_in_update_mode_upserts_and_a_store_is_a_table(
     spark, orders, table, tmp_path, finish
 ):
     store, options = table
-    frame = stream(spark, orders).groupBy("value.customer").count()
+    frame = stream(spark, orders).groupBy("customer").count()
     writer = frame.writeStream.outputMode("update").foreachBatch(
         upsert_batch(store, "customer", value_column="count")
     )
@@ -190,6 +191,35 @@ def test_a_table_is_written_once_under_its_write_id(spark, table):
     assert {key: value["name"] for key, value in content(store).items()} == {
         number: str(number) for number in range(5)
     }
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("SELECT 'a' AS k, 1 AS v UNION ALL SELECT NULL, 2", "column 'k' is null in row 1 of task"),
+        ("SELECT 'big' AS k, repeat('x', 20000000) AS v", "the key 'big' of row 1 of task 0 takes"),
+        ("SELECT 'far' AS k, TIMESTAMP'2300-01-01' AS v", "row 1 of task 0, key 'far', cannot be"),
+    ],
+    ids=["null key", "large row", "far time"],
+)
+def test_a_row_that_cannot_be_written_fails_its_task_by_name_and_nothing_is_written(
+    spark, table, rows, said
+):
+    store, options = table
+    writer = spark.sql(rows).write.format("peermesh").mode("append")
+    with pytest.raises(Exception, match=f"(InvalidData|LimitExceeded): {said}"):
+        writer.options(**options, keyColumns="k").save()
+    assert content(store) == {}
+
+
+def test_rows_without_a_key_can_be_dropped_and_what_became_of_rows_is_counted(spark, table):
+    store, options = table
+    rows = spark.sql("SELECT * FROM VALUES ('a', 1), (NULL, 2), ('b', 3), ('a', 4) AS (k, v)")
+    writer = rows.coalesce(1).write.format("peermesh").mode("append")
+    writer.options(**options, keyColumns="k", valueColumn="v", nullKeys="drop").save()
+    assert content(store) == {"a": 4, "b": 3}
+    counts = {key[-1]: value for key, value in store.items() if is_reserved(key) and len(key) == 4}
+    assert counts == {"rows": 3, "replaced": 1, "dropped": 1}
 
 
 JOB = """

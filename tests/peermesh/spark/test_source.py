@@ -18,7 +18,7 @@ from peermesh.demo.reading import read_lines
 from peermesh.demo.recount import recount
 from peermesh.demo.tally import compare
 from peermesh.demo.viewer import read_table
-from peermesh.spark.progress import Progress, overview
+from peermesh.spark.progress import Progress, overview, summarize
 from peermesh.testing.time_limits import limit
 from tests.ports import free_port
 from tests.recorded import recorded
@@ -95,10 +95,10 @@ def test_a_range_of_a_log_is_a_table_with_typed_columns(spark, orders):
     read = spark.read.format("peermesh").options(**options)
     frame = read.load()
     assert dict(frame.dtypes) == {
-        "topic": "string", "partition": "int", "offset": "bigint",
+        "key": "string", "partition": "int", "offset": "bigint",
         "timestamp": "timestamp", "value": "string",
     }  # fmt: skip
-    found = rows(frame.select("partition", "offset", "topic", "value"))
+    found = rows(frame.select("partition", "offset", "key", "value"))
     assert found == [
         (0, 0, "news/today", "text"),
         (1, 0, None, "bytes"),
@@ -108,6 +108,29 @@ def test_a_range_of_a_log_is_a_table_with_typed_columns(spark, orders):
     assert all(before - timedelta(seconds=1) <= when <= datetime.now(UTC) for when in times)
     binary = read.option("valueFormat", "binary").load()
     assert {bytes(row.value) for row in binary.collect()} >= {b"text", b"bytes"}
+
+
+def test_an_empty_log_is_an_empty_table_and_a_thousand_partitions_are_one_task(spark, mesh):
+    endpoint, peers = mesh
+    endpoint.attach_log("none")
+    many = endpoint.attach_log("many", partitions=1_000)
+    for number in range(1_000):
+        receipt = many.append_batch(["x", "y"], partition=number)
+    receipt.result(timeout=limit())
+    read = spark.read.format("peermesh").options(peers=peers)
+    assert read.option("log", "none").load().count() == 0
+    few = read.option("log", "many")
+    assert rows(few.load().groupBy("partition").count().agg({"count": "sum"})) == [(2_000,)]
+    assert few.load().rdd.getNumPartitions() == 1
+    cut = few.option("minPartitions", "3").load()
+    assert cut.rdd.getNumPartitions() == 3
+    assert cut.select("partition", "offset").distinct().count() == 2_000
+
+
+def test_what_belongs_to_the_sink_is_refused_where_it_is_read(spark, orders):
+    frame = spark.read.format("peermesh").options(**orders[1], keyColumns="a")
+    with pytest.raises(Exception, match="option keyColumns is of the sink"):
+        frame.load()
 
 
 def test_a_table_begins_and_ends_where_it_is_told(spark, orders):
@@ -155,26 +178,6 @@ def test_a_stream_reads_each_entry_once_over_restarts(stream, orders):
     assert stream.offsets() == [(partition, offset) for partition in (0, 1) for offset in range(30)]
 
 
-def test_values_are_columns_of_a_schema_and_what_does_not_fit_is_null(spark, orders):
-    log, options = orders
-    schema = (
-        "n INT, price DOUBLE, who STRING, at TIMESTAMP, tags ARRAY<STRING>, more MAP<STRING, INT>"
-    )
-    when = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
-    table = {"n": 1, "price": 2, "who": "ü", "at": when, "tags": ["a"], "more": {"x": 1}}
-    text = json.dumps({**table, "at": when.isoformat()})
-    values = [table, text, text.encode(), {"n": 1 << 40, "tags": "a"}, "no JSON", None]
-    log.append_batch(values, partition=0).result(timeout=limit())
-    frame = spark.read.format("peermesh").options(**options, valueSchema=schema).load()
-    found = [row.value for row in frame.orderBy("offset").collect()]
-    at = when.replace(microsecond=678)
-    for row in found[:3]:
-        assert row.asDict() == {**table, "at": row.at}
-        assert row.at.astimezone(UTC) == at
-    assert found[3].asDict() == dict.fromkeys(table)
-    assert found[4:] == [None, None]
-
-
 def test_a_stopped_job_that_retention_overtook_is_told_or_skips(stream, orders):
     from pyspark.errors import StreamingQueryException
 
@@ -185,9 +188,15 @@ def test_a_stopped_job_that_retention_overtook_is_told_or_skips(stream, orders):
     log.trim(1, 8).result(timeout=limit())
     with pytest.raises(StreamingQueryException, match=r"partition 1: the entries 5 to 7 are gone"):
         stream.run()
-    stream.run(failOnDataLoss="false")
-    assert stream.offsets() == [(0, offset) for offset in range(10)] + [
-        (1, offset) for offset in (*range(5), 8, 9)
+    batches = stream.run(failOnDataLoss="false")
+    skipped = [summarize("job", json.dumps(batch)).skipped for batch in batches]
+    assert (sum(skipped), skipped.count(3)) == (3, 1)
+    assert batches[0]["sources"][0]["endOffset"] == {"0": 10, "1": 10, "skipped": 3}
+    assert [summarize("job", json.dumps(each)).lag for each in batches] == [0] * len(batches)
+    fill(log, 10, 1)
+    assert sum(summarize("job", json.dumps(batch)).skipped for batch in stream.run()) == 0
+    assert stream.offsets() == [(0, offset) for offset in range(11)] + [
+        (1, offset) for offset in (*range(5), 8, 9, 10)
     ]
 
 

@@ -7,11 +7,13 @@ import pytest
 from peermesh import Batch
 from peermesh.blocking import Endpoint
 from peermesh.spark.filters import KeyFilter
-from peermesh.spark.joining import Membership, join, leave
+from peermesh.spark.joining import join, leave
 from peermesh.spark.options import read_address
+from peermesh.spark.records import sink_key
 from peermesh.spark.tables import read_table
 from peermesh.testing.time_limits import limit
-from wire.errors import RequestTimeout, StaleData
+from wire.decoding import decode
+from wire.errors import RequestTimeout, RevisionGone, StaleData
 
 EVERYTHING = KeyFilter()
 
@@ -37,11 +39,14 @@ def table(request, mesh, group):
 
 def read(membership, name, key_filter=EVERYTHING):
     since = membership.revision(name)
-    return {entry.key: entry.value for entry in read_table(membership, name, key_filter, since)}
+    return content(read_table(membership, name, key_filter, since))
 
 
-def test_keys_that_are_named_are_looked_up_and_no_copy_is_made(table, membership, monkeypatch):
-    monkeypatch.delattr(Membership, "copy")
+def content(pages):
+    return {decode(key): decode(found.value) for page in pages for key, found in page}
+
+
+def test_keys_that_are_named_are_looked_up(table, membership):
     table.put("a", 1)
     table.put(7, "seven")
     table.put(("b", 1), 2).result(limit())
@@ -65,7 +70,7 @@ class Meddled:
     def __init__(self, membership, store):
         self._membership = membership
         self._store = store
-        self.copies = 0
+        self.pages = 0
 
     def store(self, name):
         return self
@@ -74,15 +79,12 @@ class Meddled:
         self._reader = self._membership.store("table").not_before(since)
         return self
 
-    def scan(self, **options):
-        page = self._reader.scan(**options)
-        changes = Batch().increment("a").increment("z")
+    def scan_encoded(self, **options):
+        page = self._reader.scan_encoded(**options)
+        changes = Batch().increment("a").increment("z").erase("large3").put(f"new{self.pages}", 1)
         self._store.batch(changes).result(limit())
+        self.pages += 1
         return page
-
-    def copy(self, name):
-        self.copies += 1
-        return self._membership.copy(name)
 
 
 def test_a_table_that_changes_while_it_is_read_is_of_one_moment(table, membership):
@@ -93,10 +95,28 @@ def test_a_table_that_changes_while_it_is_read_is_of_one_moment(table, membershi
     assert len(quiet) == 6
     meddled = Meddled(membership, table)
     since = membership.revision("table")
-    found = {entry.key: entry.value for entry in read_table(meddled, "table", EVERYTHING, since)}
-    assert meddled.copies == 1
-    assert found["a"] == found["z"]
-    assert len(found) == 6
+    assert content(read_table(meddled, "table", EVERYTHING, since)) == quiet
+    assert meddled.pages >= 4
+    assert read(membership, "table")["a"] == meddled.pages
+
+
+def test_a_revision_that_was_let_go_is_told_and_nothing_else_is_read(mesh, membership):
+    with mesh[0].attach_master("table") as store:
+        for number in range(4):
+            store.put(f"large{number}", bytes(LARGE)).result(limit())
+        reading = read_table(membership, "table", EVERYTHING, membership.revision("table"))
+        assert len(next(reading)) == 1
+        for revision in range(20):  # more than are kept at a time
+            store.put("n", revision).result(limit())
+            membership.store("table").scan(limit=1, revision=0)
+        with pytest.raises(RevisionGone):
+            list(reading)
+
+
+def test_what_spark_keeps_for_itself_is_no_row(table, membership):
+    changes = Batch().put(sink_key("query"), (1,)).put(("peermesh.spark.not",), 1)
+    table.batch(changes.put(("other", 1), 2).put(7, 3)).result(limit())
+    assert read(membership, "table") == {("peermesh.spark.not",): 1, ("other", 1): 2, 7: 3}
 
 
 def test_a_store_without_a_master_is_waited_for_and_then_named():

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import astuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from stores.actions import WriterId
-from stores.disk import marks
+from stores.disk import marks, sqlite
 from stores.disk.replica import LoadedReplica
-from stores.disk.table_rows import ROWS_PER_STATEMENT, SMALL_SIZE
+from stores.disk.table_rows import ROWS_PER_STATEMENT, SMALL_SIZE, ColumnRows
 from stores.outcomes import Applied, Outcome, Refused, WriterRow
 from stores.persistence import Changes, Rows
 from stores.table import Columns, Entry
@@ -308,3 +309,42 @@ def test_a_store_that_was_loaded_knows_how_many_bytes_it_has(open_store):
     store, _ = open_store()
     store.commit(Changes(2, rows=Rows((b"k", b"key"), (b"v", b"value"), (1, 2))))
     assert open_store()[1].columns.size == len(b"kvkeyvalue")
+
+
+@pytest.mark.parametrize("step", [100, 10_000])
+def test_a_file_of_which_much_was_erased_becomes_smaller(path, monkeypatch, step):
+    monkeypatch.setattr(sqlite, "FREE_PAGES_MAX", 100)
+    monkeypatch.setattr(sqlite, "GIVEN_BACK_PAGES", step)
+    with closing(sqlite.SQLiteFile(path, ColumnRows.layout)) as file:
+        with file.loading():
+            pass
+        with file.committing() as connection:
+            row = "INSERT INTO store VALUES (?, zeroblob(40000), 0, NULL, 0)"
+            connection.executemany(row, [(bytes([number]),) for number in range(200)])
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        large = path.stat().st_size
+        assert large > 200 * 40_000
+        sizes = []
+        for key in (b"\xff", b"", b"", b""):
+            with file.committing() as connection:
+                connection.execute("DELETE FROM store WHERE key <= ?", (key,))
+            sizes.append(path.stat().st_size)
+        assert sizes == sorted(sizes, reverse=True)
+        assert sizes[-1] < sizes[0] if step == 100 else sizes[0] < large // 4
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_file_of_an_earlier_release_keeps_its_size(path, monkeypatch):
+    monkeypatch.setattr(sqlite, "FREE_PAGES_MAX", 0)
+    with closing(sqlite3.connect(path)) as plain:
+        plain.execute("PRAGMA auto_vacuum = NONE")
+        plain.execute("CREATE TABLE before (a)")
+        plain.execute("DROP TABLE before")
+    with closing(sqlite.SQLiteFile(path, ColumnRows.layout)) as file:
+        with file.loading():
+            pass
+        for statement in ("INSERT INTO store VALUES (x'00', zeroblob(400000), 0, NULL, 0)",
+                          "DELETE FROM store"):  # fmt: skip
+            with file.committing() as connection:
+                connection.execute(statement)
+        assert connection.execute("PRAGMA freelist_count").fetchone()[0] > 90

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from stores.group.ballot import NEW_SLOTS, Slot, new_promises
 from stores.group.effects import Persist, Promises
-from stores.group.member import Stored
+from stores.group.member_parts import Stored
 from stores.group.positions import START, MemberId, Position
 from tests.stores.group.lists import Lists
 

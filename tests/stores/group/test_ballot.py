@@ -134,6 +134,15 @@ def test_a_regressed_member_moves_no_mark_until_it_is_whole():
     assert ballot.mark == Position(5, 6)
 
 
+def test_a_doubt_is_saved_before_the_next_word():
+    ballot = settled()
+    ballot.doubt()
+    assert not ballot.is_whole
+    (save,) = ballot.settle([WORD])
+    assert save == SavePromises(save.token, Promises(A, 5, 3, B, is_whole=False))
+    assert finish(ballot, [save]) == [WORD]
+
+
 def test_a_mark_is_written_at_once_and_synced_once_a_second():
     ballot = settled()
     (write,) = ballot.raise_mark(Position(3, 8))
@@ -169,7 +178,7 @@ def test_a_mark_is_lowered_before_a_cut():
     ballot = settled()
     (write,) = ballot.lower_mark(Position(3, 5))
     assert (write.mark, ballot.mark) == (Position(3, 5), Position(3, 5))
-    assert ballot.lower_mark(Position(3, 6)) == []
+    assert ballot.lower_mark(Position(3, 5)) == ballot.lower_mark(Position(3, 6)) == []
     cut = Persist(1, None, 5, ())
     effects = ballot.settle([write, cut, WORD])
     assert [type(each) for each in effects] == [WriteMark, SyncMarks, Persist]

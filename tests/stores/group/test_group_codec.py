@@ -113,9 +113,12 @@ CONTENTS = [
     *(Ask(4, bodies.Read(STAMP, is_linear, LOOK_UP)) for is_linear in (False, True)),
     Ask(4, bodies.Read(STAMP, True, ScanCommand(8, 9, b"", None, 10, has_values=True))),
     Ask(4, bodies.Read(STAMP, True, ScanCommand(8, 9, b"a", b"b", 10, has_values=False))),
+    Ask(4, bodies.Read(STAMP, False, ScanCommand(8, 9, b"a", None, 10, True, revision=0))),
+    Ask(4, bodies.Read(STAMP, False, ScanCommand(8, 0, b"a", None, 10, True, revision=7))),
     Answered(4, bodies.Found(STAMP, ReadAnswerCommand(8, ((b"k", b"v", 3, None),), None))),
     Answered(4, bodies.Found(STAMP, ReadAnswerCommand(8, ((b"k", None, 3, 2**62),), b"z"))),
     Answered(4, ReadRefusedCommand(8, is_stale=True, text="it is at revision 2")),
+    Answered(4, ReadRefusedCommand(8, is_stale=False, text="not kept", is_gone=True)),
 ]
 CODEC = GroupCodec(TableCodec())
 

@@ -182,6 +182,28 @@ def test_what_is_not_durable_is_not_compacted():
         journal.compact(2)
 
 
+def test_a_cut_leaves_the_terms_before_it():
+    journal = journal_of(1, 2, 3, 3)
+    journal.truncate(2)
+    assert journal.ends() == (START, Position(1, 1), Position(2, 2))
+    assert [journal.term_at(index) for index in range(3)] == [0, 1, 2]
+
+
+def test_an_entry_that_nobody_follows_is_passed_over():
+    journal = Journal(START, (A,), [], is_volatile=True)
+    journal.append(VotersEntry(1, (A, B)))
+    journal.keep()
+    journal.pass_over(Position(2, 2))
+    assert journal.floor == journal.end == Position(2, 2)
+    assert (journal.end_index, journal.durable, journal.payloads(3, 2)) == (2, 2, [])
+    assert (journal.voters.current, journal.voters.changed_at) == ((A, B), 1)
+    assert not journal.keep()
+    with pytest.raises(AssertionError):
+        journal.pass_over(Position(2, 2))
+    with pytest.raises(AssertionError):
+        journal_of().pass_over(Position(1, 1))
+
+
 def test_voters_are_in_force_when_appended_and_no_more_when_cut():
     journal = journal_of(1)
     journal.append(VotersEntry(1, (A, B)))

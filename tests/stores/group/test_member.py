@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from channels import CumulativeAck, Event
-from stores.group import following, leading, reads
+from stores.group import electorate, following, leading, reads
 from stores.group.effects import (
     Failed,
     HistoryConflict,
@@ -73,13 +73,13 @@ def test_a_request_is_answered_once_a_majority_has_it_on_the_disk(stage):
     assert stage.told == []
     stage.sync("b")
     stage.pass_on("ab", kinds=(FromFollower,))
-    assert stage.told == [Replied("caller", 2)]
+    assert stage.told == [Replied("caller", 2, is_in_entry=True)]
 
 
 def test_the_leader_need_not_have_it_on_its_own_disk(stage):
     stage.do("a", "propose", "caller", Register("w"))
     stage.pass_on("abc", sync="bc")
-    assert stage.told == [Replied("caller", 2)]
+    assert stage.told == [Replied("caller", 2, is_in_entry=True)]
     assert stage.members["a"].journal.durable == 1
 
 
@@ -106,7 +106,10 @@ def test_a_repeated_request_under_way_is_answered_with_the_first(stage):
     for caller in ("second", "third"):
         stage.do("a", "propose", caller, push)
     stage.pass_on("abc", sync="abc")
-    assert stage.told == [Replied("second", 1), Replied("third", 1)]
+    assert stage.told == [
+        Replied("second", 1, is_in_entry=True),
+        Replied("third", 1, is_in_entry=True),
+    ]
 
 
 def test_without_a_majority_a_leader_takes_so_much_and_no_more(stage, monkeypatch):
@@ -197,7 +200,7 @@ def test_a_read_is_not_behind_an_answer_that_waits_for_a_commit(stage):
     stage.pass_on("abc", kinds=(Keepalive, Echo))
     assert [effect.caller for effect, _ in stage.told] == ["reader"]
     stage.pass_on("abc", sync="abc")
-    assert stage.told[1:] == [Replied("writer", 2), Replied("refused", Unknown())]
+    assert stage.told[1:] == [Replied("writer", 2, is_in_entry=True), Replied("refused", Unknown())]
 
 
 def test_an_answer_whose_commit_never_comes_fails_with_its_leader(stage):
@@ -644,6 +647,19 @@ def test_a_leader_hands_over_to_a_voter_that_is_there_before_a_longer_journal(st
     assert stage.leader() == "b"
 
 
+def test_of_those_that_are_there_the_one_with_the_longest_journal_takes_over(stage):
+    stage.write("a")
+    stage.pass_on("ac", sync="ac")
+    (word,) = stage.members["a"].leading.electorate.pass_on()
+    assert word.to == stage.ids["c"]
+
+
+def test_a_leader_without_other_voters_has_nobody_take_over():
+    stage = Stage("ab", voters="a")
+    stage.settle_in()
+    assert stage.members["a"].leading.electorate.pass_on() == []
+
+
 def test_a_pause_below_the_shortest_timeout_deposes_nobody(stage):
     stage.tick("bc", times=9, links=["bc"])
     assert {stage.members[name].role for name in "bc"} == {Role.FOLLOWER}
@@ -800,7 +816,7 @@ def test_a_change_waits_for_a_round_of_its_own(four):
     a, b, c, d = (four.ids[name] for name in "abcd")
     four.crash("b", "c")
     assert four.do("a", "change", (a, b, c)) is ChangeRefusal.UNCONFIRMED
-    four.tick("ad", times=leading.HEALTHY_TICKS, links=["ad"], sync="ad")
+    four.tick("ad", times=electorate.HEALTHY_TICKS, links=["ad"], sync="ad")
     assert four.do("a", "change", (a, b, c)) is ChangeRefusal.UNCONFIRMED
     four.tick("ad", links=["ad"], sync="ad")
     assert four.do("a", "change", (a, b, c)) is ChangeRefusal.TOO_FEW_HEALTHY
@@ -812,9 +828,16 @@ def test_the_round_of_a_change_counts_for_a_while(four, monkeypatch):
     a, b, c, d = (four.ids[name] for name in "abcd")
     assert four.do("a", "change", (a, b, c)) is ChangeRefusal.UNCONFIRMED
     assert four.do("a", "change", (a, b, d)) is ChangeRefusal.UNCONFIRMED
-    four.tick("abcd", times=leading.CHANGE_TICKS + 1, links=["abcd"], sync="abcd")
+    four.tick("abcd", times=electorate.CHANGE_TICKS + 1, links=["abcd"], sync="abcd")
     assert four.do("a", "change", (a, b, d)) is ChangeRefusal.UNCONFIRMED, "it is of long ago"
     four.tick("abcd", links=["abcd"], sync="abcd")
+    assert four.do("a", "change", (a, b, d)) is None
+
+
+def test_the_round_of_a_change_counts_for_a_second(four):
+    a, b, _, d = (four.ids[name] for name in "abcd")
+    assert four.do("a", "change", (a, b, d)) is ChangeRefusal.UNCONFIRMED
+    four.tick("abcd", times=electorate.CHANGE_TICKS, links=["abcd"], sync="abcd")
     assert four.do("a", "change", (a, b, d)) is None
 
 
@@ -883,6 +906,7 @@ def test_members_tell_how_far_each_is(stage):
         ("b", 3, True),
         ("c", 1, True),
     ]
+    assert (status["a"].is_whole, status["a"].silent_ticks) == (True, 0)
     assert stage.members["b"].members() == []
 
 

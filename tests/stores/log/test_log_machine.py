@@ -20,14 +20,11 @@ from stores.log.partitions import Retention, Span
 from stores.log.rights import REQUESTS, right_of
 from stores.outcomes import Applied, Outcome, Refused
 from stores.quota import Quota, QuotaLevel
-from stores.table import writers
 from stores.table.bodies import (
     ChangeQuota,
-    OutOfOrder,
     Register,
     Registered,
     Registration,
-    UnknownWriter,
 )
 from stores.table.lineage import Standing
 from tests.stores.log.lab import SECOND_NS, START_NS, LogHandle, LogLab, entries_of, runs_of, shown
@@ -243,40 +240,6 @@ def test_an_offset_that_is_gone_or_to_come_has_no_entries(lab, handle):
 
 
 # -- exactly once: writers -------------------------------------------------------------------------
-
-
-def test_a_repeated_write_is_answered_and_not_done_again(lab, handle):
-    index = handle.append("a")
-    write = handle.sent[-1]
-    assert lab.judge(write) == Staged(index)
-    lab.commit()
-    assert lab.judge(write) == Answer((Outcome(1, 1, Applied(0)),))
-    lab.swap()
-    assert lab.judge(write) == Answer((Outcome(1, 1, Applied(0)),))
-    assert entries_of(lab.leader) == {0: "a"}
-
-
-def test_a_write_of_a_writer_that_is_not_known_is_refused(lab, handle):
-    stranger = Requests(writer_id(9), 1, 0, (AppendRequest(0, None, 0, (None, encode(1))),))
-    assert lab.judge(Write(1, stranger)) == Answer(UnknownWriter(1))
-    mine = Requests(handle.writer, 1, 0, stranger.requests)
-    assert lab.judge(Write(handle.number + 1, mine)) == Answer(UnknownWriter(handle.number + 1))
-
-
-def test_a_missing_write_is_asked_for(lab, handle):
-    late = Requests(handle.writer, 3, 0, (AppendRequest(0, None, 0, (None, encode(1))),))
-    assert lab.judge(Write(handle.number, late)) == Answer(OutOfOrder(1))
-
-
-def test_an_evicted_writer_is_told_that_the_outcome_is_unknown(lab, handle, monkeypatch):
-    monkeypatch.setattr(writers, "WRITERS_MAX", 2)
-    handle.append("a")
-    write = handle.sent[-1]
-    lab.commit()
-    for number in (2, 3):
-        LogHandle(lab, number)
-    assert lab.judge(write) == Answer(UnknownWriter(handle.number))
-    lab.check()
 
 
 def test_requests_of_one_write_have_one_outcome_each(lab, handle):

@@ -26,7 +26,7 @@ from stores.disk.founding import Founding
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
 from stores.group.effects import WriteMark
-from stores.group.member import Stored
+from stores.group.member_parts import Stored
 from stores.group.messages import Message
 from stores.group.positions import START, MemberId
 from stores.group.words import Letter, Word

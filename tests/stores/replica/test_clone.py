@@ -10,6 +10,7 @@ from stores.effects import Changed
 from stores.group.messages import ReadFrom, ReadIndex, ToFollower
 from stores.group.words import Answered, Ask
 from stores.outcomes import Applied
+from stores.replica.asked.outbox import REPEAT_TICKS
 from stores.table import ChangeKind
 from tests.stores.replica.conftest import TICK_NS
 from wire.encoding import encode
@@ -141,28 +142,55 @@ def test_a_clone_that_stops_waiting_hears_nothing(pair, world):
 
 
 def overtake(pair, world):
-    """Have a clone put something, and the master's answer overtake the entry; gives the request."""
+    """Have a clone put something, and ask again before the entry comes; gives the request."""
     _, clone = pair
     clone.put("first", 0)
     world.settle()
+    world.held_kinds = (ToFollower,)
     request = clone.put("a", 1)
     clone.flush()
-    while not world.under_way(Answered):
-        world.deliver(world.packets.pop(0))
-    (answer,) = world.under_way(Answered)
-    world.packets.remove(answer)
-    world.deliver(answer)
+    world.tick(REPEAT_TICKS)
+    assert clone.core.outbox.held
     assert clone.get("a") is None
     return request
+
+
+def test_what_came_of_a_write_is_in_its_entry_and_nowhere_else(pair, world):
+    clone = pair[1]
+    clone.put("first", 0)
+    world.settle()
+    request = clone.put("a", 1)
+    world.held_kinds = (Answered,)
+    world.settle()
+    assert not world.held
+    assert clone.outcomes[request] == Applied(2)
+    assert clone.get("a") == 1
+
+
+def test_what_came_of_a_write_is_told_again_where_its_entry_does_not_come(pair, world):
+    """The leader has no channel to a clone that joins anew: that is sent an answer."""
+    master, clone = pair
+    clone.put("first", 0)
+    world.settle()
+    master.core.member.leading.feeding.forget(clone.core.own)
+    world.held_kinds = (ToFollower, Answered)
+    clone.put("a", 1)
+    world.settle()
+    assert [packet.receiver for packet in world.held if isinstance(packet.content, Answered)] == [
+        clone.id
+    ]
 
 
 def test_a_receipt_at_a_clone_comes_once_the_write_can_be_read_there(pair, world):
     clone = pair[1]
     request = overtake(pair, world)
     assert request not in clone.outcomes
+    world.held_kinds = ()
+    world.packets += world.held
     world.settle()
     assert clone.outcomes[request] == Applied(2)
     assert clone.get("a") == 1
+    assert clone.core.shows_all_told
 
 
 def test_a_clone_is_not_idle_while_a_receipt_is_held_back(pair, world):
@@ -173,6 +201,7 @@ def test_a_clone_is_not_idle_while_a_receipt_is_held_back(pair, world):
     world.packets.sort(key=lambda packet: isinstance(packet.content, Ask))  # the read comes first
     world.held_kinds = (ToFollower,)
     world.settle()
+    world.tick(REPEAT_TICKS)  # It asks again, and is answered.
     assert request not in clone.outcomes
     assert not clone.is_idle(1)
     assert "not to be seen here yet" in clone.core.explain_idle()
@@ -195,6 +224,7 @@ def test_a_receipt_that_came_is_kept_back_by_no_end(pair, world, end):
         clone.run(clone.core.peer_unreachable(master.id))
         world.tick(30)
     assert clone.outcomes[request] == Applied(2)
+    assert not clone.core.shows_all_told, "a read of the session waits for it"
 
 
 # -- the rest ----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from stores.effects import Closed, IdleReached, MasterLost, Multicast, Resolve, Unicast
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
-from stores.group.member import Stored
+from stores.group.member_parts import Stored
 from stores.group.messages import FromFollower, Keepalive, PreVote, TimeoutNow
 from stores.group.positions import START, MemberId
 from stores.group.roles import Role

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from stores.effects import Closed, Multicast, Unicast
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
-from stores.group.member import Stored
+from stores.group.member_parts import Stored
 from stores.group.positions import START, MemberId
 from stores.group.words import Aim, Cede
 from stores.replica.beginning import Beginning, Manner, World

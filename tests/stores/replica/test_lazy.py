@@ -17,7 +17,8 @@ from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.clock import Moment
 from stores.group.effects import Persist, SavePromises, SyncMarks
 from stores.group.entries import VotersEntry
-from stores.group.member import Member, Stored
+from stores.group.member import Member
+from stores.group.member_parts import Stored
 from stores.group.positions import MemberId
 from stores.judgement import Request
 from stores.persistence import Census

@@ -284,6 +284,36 @@ def test_a_disk_that_is_full_in_the_middle_ends_the_member_and_leaves_what_was_t
     mesh.assert_whole(leader)
 
 
+def test_a_leader_whose_file_is_damaged_has_another_one_lead_and_send_it(make, monkeypatch):
+    mesh = make()
+    leader = mesh.begin()
+    core = mesh.cores[leader]
+    monkeypatch.setattr(core, "runs_read", lambda token, _: core.runs_damaged(token, "damaged"))
+    mesh.cut = set()
+
+    def told() -> list[News]:
+        return [each.news for each in mesh.told[leader] if isinstance(each, Told)]
+
+    mesh.ticks_until(lambda: bool(told()), 40)
+    assert told() == [News.DISK_FAILED]
+    mesh.cores.pop(leader)
+    heir = mesh.lead_again()
+    mesh.ticks_until(mesh.level)
+    mesh.assert_whole(heir)
+
+
+def test_a_leader_without_other_voters_goes_on_with_what_it_can_read(make):
+    mesh = make("a")
+    leader = mesh.lead()
+    core, found = mesh.cores[leader], []
+    core.reader.read([RunPlace(0, 0, 1, 0, 1, core.held(), 0)], found.append)
+    (read,) = (each for each in core.take() if isinstance(each, ReadRuns))
+    mesh.take(leader, core.runs_damaged(read.token, "a row is damaged"))
+    assert found == [[]]
+    assert not any(isinstance(each, Told) for each in mesh.told[leader])
+    assert core.is_leader
+
+
 def test_what_cannot_be_read_is_not_sent_and_asked_for_again(make, monkeypatch):
     mesh = make()
     leader = mesh.begin()

@@ -14,6 +14,7 @@ from stores.questions import LookUpCommand, ReadAnswerCommand, ReadRefusedComman
 from stores.quota import Quota
 from stores.replica import outsiders as outsiders_module
 from stores.replica.tables.proxies import BUSY
+from stores.scanning import LATEST
 from stores.table.bodies import ChangeQuota, Compare, Found, Read, Register, Stamp, Write
 from stores.work import JOBS_MAX
 from tests.stores.replica.proxies import INCARNATION, Asker, ProxyMesh
@@ -201,6 +202,48 @@ def test_a_page_is_made_in_steps_and_goes_on_where_it_ended(mesh: ProxyMesh) -> 
         start = answer.continuation
     assert sizes == [5, 2, 2, 1]
     assert keys == [encode(index) for index in range(10)]
+
+
+def page_of(asker: Asker, number: int, start: bytes, revision: int) -> int:
+    asker.pose(ScanCommand(number, 0, start, None, 1, True, revision))
+    return number
+
+
+def test_pages_are_of_one_revision_wherever_it_is_kept(mesh: ProxyMesh) -> None:
+    first, second, third = sorted(mesh.cores, key=lambda name: name == leader_of(mesh))
+    asker, other = settled(mesh, first, second), settled(mesh, third, first, second, name="q")
+    asker.put("a", 1)
+    asker.put("b", 1)
+    mesh.ticks(2)
+    number = page_of(asker, 1, b"", LATEST)
+    assert asked(mesh) == [first]
+    mesh.work()
+    after = asker.answers[number].continuation
+    asker.put("b", 2)
+    mesh.ticks(2)
+    asker.survey(second, first)
+    number = page_of(asker, 2, after, 2)
+    assert asked(mesh) == [first], "it gave the last page"
+    mesh.work()
+    assert asker.answer(number) == 1
+    number = page_of(other, 1, after, 2)
+    mesh.work()
+    assert other.answer(number) == 1, "others may keep it that are further away"
+    number = page_of(other, 2, after, 2)
+    assert asked(mesh) == [first]
+    mesh.work()
+    assert other.answer(number) == 1
+    mesh.crash(first)
+    asker.survey(second, third)
+    number = page_of(asker, 3, after, 2)
+    mesh.work()
+    refused = asker.answers[number]
+    assert isinstance(refused, ReadRefusedCommand)
+    assert refused.is_gone
+    assert "read from the start again" in refused.text
+    number = page_of(asker, 4, b"", 3)
+    mesh.work()
+    assert asker.answer(number) == 1, "the revision of now is there without being kept"
 
 
 def test_one_entry_always_fits(mesh: ProxyMesh) -> None:

@@ -17,10 +17,10 @@ from stores.actions import (
 )
 from stores.group.clock import Times
 from stores.group.election import FORCED_TERMS
-from stores.group.machine import Answer, Append, Staged
+from stores.group.machine import Answer, Append
 from stores.group.positions import Position
 from stores.limits import RUN_COUNT_MAX
-from stores.outcomes import Applied, Outcome, Refused
+from stores.outcomes import Applied, Refused
 from stores.quota import Quota, QuotaLevel
 from stores.scanning import EVERYTHING
 from stores.table import writers
@@ -31,7 +31,6 @@ from stores.table.bodies import (
     Register,
     Registered,
     Registration,
-    UnknownWriter,
     Write,
 )
 from stores.table.codec import decode_body, encode_body
@@ -195,51 +194,6 @@ def test_a_lead_by_force_never_gives_a_lost_revision_again(lab, handle, is_done)
 
 
 # -- exactly once ----------------------------------------------------------------------------------
-
-
-def test_a_writer_has_one_number_however_often_it_registers(lab):
-    request = Register(writer_id(3))
-    index = lab.judge(request)
-    assert lab.judge(request) == Staged(index)
-    lab.commit()
-    assert lab.answers[index] == Registration(index, 0)
-    assert lab.judge(request) == Answer(Registration(index, 0))
-
-
-def test_a_repeated_request_is_answered_and_not_done_again(lab, handle):
-    handle.increment("n")
-    (write,) = handle.sent
-    index = handle.judged[-1]
-    assert lab.judge(write) == Staged(index)
-    lab.commit()
-    assert lab.judge(write) == Answer((Outcome(1, 1, Applied(1)),))
-    lab.swap()
-    assert lab.judge(write) == Answer((Outcome(1, 1, Applied(1)),))
-    assert value_of(lab.leader, "n") == 1
-
-
-def test_a_request_whose_entry_was_lost_is_done(lab, handle):
-    handle.increment("n")
-    lab.lose()
-    assert lab.ask(handle.sent[0]) == (Outcome(1, 1, Applied(1)),)
-    assert value_of(lab.leader, "n") == 1
-
-
-def test_a_refusal_is_repeated_too(lab, handle):
-    handle.subtract("missing")
-    lab.commit()
-    handle.put("missing", 5)
-    lab.commit()
-    (outcome,) = lab.ask(handle.sent[0])
-    assert isinstance(outcome.result, Refused)
-    assert value_of(lab.leader, "missing") == 5
-
-
-def test_requests_of_a_writer_are_done_in_order(lab, handle):
-    early = Write(handle.number, (PutCommand(handle.writer, 3, None, [encode("a"), encode(1)]),))
-    assert lab.judge(early) == Answer(OutOfOrder(1))
-    handle.put("b", 1)
-    assert lab.judge(early) == Answer(OutOfOrder(2))
 
 
 @pytest.mark.parametrize("more", [0, 1])
@@ -426,62 +380,6 @@ def test_what_one_voter_performs_at_once_is_what_a_group_judges_and_applies(lab,
     due = lab.leader.due(lab.now)
     assert due is not None
     assert alone.due(lab.now) == due
-
-
-def test_an_evicted_writer_is_told_and_nothing_is_done_again(lab, monkeypatch):
-    monkeypatch.setattr(writers, "WRITERS_MAX", 3)
-    handles = [Handle(lab, number) for number in range(3)]
-    for handle in (handles[1], handles[0], handles[2]):
-        handle.increment("n")
-    index = lab.judge(Register(writer_id(9)))
-    assert lab.entries[-1][1] == Registered(writer_id(9), 0, handles[1].writer)
-    # Before the eviction is committed, and after it.
-    assert lab.judge(handles[1].sent[0]) == Answer(UnknownWriter(handles[1].number))
-    lab.commit()
-    assert lab.judge(handles[1].sent[0]) == Answer(UnknownWriter(handles[1].number))
-    assert lab.answers[index] == Registration(index, 0)
-    assert lab.ask(handles[2].sent[0])[0].result == Applied(3)
-    assert value_of(lab.leader, "n") == 3
-    lab.check()
-
-
-def test_committed_work_keeps_a_writer_too(lab, monkeypatch):
-    monkeypatch.setattr(writers, "WRITERS_MAX", 2)
-    first, second = Handle(lab, 1), Handle(lab, 2)
-    first.put("a", 1)
-    lab.commit()
-    lab.judge(Register(writer_id(8)))
-    assert lab.entries[-1][1].evicted == second.writer
-
-
-def test_staged_work_keeps_a_writer_from_being_the_one_that_was_idle_longest(lab, monkeypatch):
-    monkeypatch.setattr(writers, "WRITERS_MAX", 2)
-    first, second = Handle(lab, 1), Handle(lab, 2)
-    first.put("a", 1)
-    lab.judge(Register(writer_id(8)))
-    assert lab.entries[-1][1].evicted == second.writer
-    lab.judge(Register(writer_id(9)))
-    assert lab.entries[-1][1].evicted == first.writer
-    lab.lose()
-    lab.judge(Register(writer_id(8)))
-    assert lab.entries[-1][1].evicted == first.writer
-
-
-def test_a_writer_that_comes_back_goes_on_with_what_is_not_known(lab, monkeypatch):
-    monkeypatch.setattr(writers, "WRITERS_MAX", 1)
-    handle = Handle(lab)
-    handle.increment("n")
-    Handle(lab, 2)
-    found = lab.ask(Register(handle.writer, 1))
-    assert found.last_request == 1
-    assert found.number != handle.number
-    old = handle.sent[0]
-    assert lab.ask(old) == UnknownWriter(handle.number)
-    (outcome,) = lab.ask(Write(found.number, old.requests))
-    assert outcome.result.code is ErrorCode.REQUEST_TIMEOUT
-    action = AddCommand(handle.writer, 2, None, Initial.NUMBER, [encode("n"), encode(1)])
-    assert lab.ask(Write(found.number, (action,)))[0].result == Applied(2)
-    assert value_of(lab.leader, "n") == 2
 
 
 def test_what_a_writer_has_heard_is_forgotten(lab, handle):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from stores.scanning import EVERYTHING
+from stores.scanning import EVERYTHING, LATEST
 from stores.table import pins
 from stores.table.pins import PIN_TICKS
 from tests.stores.table.lab import SECOND_NS, Handle, Lab, shown
@@ -24,11 +24,17 @@ def handle(lab):
     return Handle(lab)
 
 
+def pinned(machine):
+    """Have the revision of now kept."""
+    machine.scan(EVERYTHING, 1, machine.revision)
+    return machine.revision
+
+
 def pages(machine, revision, limit=2):
     """Go through a pinned revision page by page."""
     entries, span = [], EVERYTHING
     while True:
-        page = machine.scan_pinned(span, limit, revision)
+        page = machine.scan(span, limit, revision)
         assert page.revision == revision
         entries += page.entries
         if page.continuation is None:
@@ -41,8 +47,8 @@ def test_a_reader_goes_through_one_revision(lab, handle):
     handle.put_all((number, number) for number in range(6))
     lab.commit()
     machine = lab.leader
-    revision = machine.pin()
-    first = machine.scan_pinned(EVERYTHING, 2, revision)
+    revision = pinned(machine)
+    first = machine.scan(EVERYTHING, 2, revision)
     handle.erase(4)
     handle.put(3, "new")
     handle.put(9, 9)
@@ -51,7 +57,7 @@ def test_a_reader_goes_through_one_revision(lab, handle):
     lab.commit()
     handle.erase(5)
     handle.increment("staged")
-    rest = machine.scan_pinned(EVERYTHING.after(first.continuation), 9, revision)
+    rest = machine.scan(EVERYTHING.after(first.continuation), 9, revision)
     found = [(decode(key), decode(entry.value)) for key, entry in first.entries + rest.entries]
     assert found == [(number, number) for number in range(6)]
     handle.clear()
@@ -59,24 +65,52 @@ def test_a_reader_goes_through_one_revision(lab, handle):
     lab.commit()
     assert pages(machine, revision) == first.entries + rest.entries
     with pytest.raises(InvalidData):
-        machine.scan_pinned(EVERYTHING, 0, revision)
+        machine.scan(EVERYTHING, 0, revision)
 
 
 def test_a_revision_that_was_not_pinned_or_is_let_go_is_gone(lab, handle):
     machine = lab.leader
-    with pytest.raises(RevisionGone, match="revision 5"):
-        machine.scan_pinned(EVERYTHING, 1, 5)
-    revision = machine.pin()
+    handle.put(1, 1)
+    lab.commit()
+    with pytest.raises(RevisionGone, match="revision 5 is not kept here: read from the start"):
+        machine.scan(EVERYTHING, 1, 5)
+    revision = pinned(machine)
+    handle.put(1, 2)
+    lab.commit()
     for _ in range(PIN_TICKS):
         machine.tick()
-    machine.scan_pinned(EVERYTHING, 1, revision)
-    for _ in range(PIN_TICKS):
-        machine.tick()
-    assert machine.pin() == revision
+    machine.scan(EVERYTHING, 1, revision)
     for _ in range(PIN_TICKS + 1):
         machine.tick()
     with pytest.raises(RevisionGone):
-        machine.scan_pinned(EVERYTHING, 1, revision)
+        machine.scan(EVERYTHING, 1, revision)
+
+
+def test_a_first_page_keeps_its_revision_if_there_are_more(lab, handle):
+    machine = lab.leader
+    handle.put_all((number, number) for number in range(3))
+    lab.commit()
+    revision = machine.revision
+    assert machine.scan(EVERYTHING, 3, LATEST).continuation is None
+    assert "pins=0" in repr(machine), "a page that is all keeps nothing"
+    assert machine.scan(EVERYTHING, 2, LATEST).revision == revision
+    handle.erase(2)
+    lab.commit()
+    assert [decode(key) for key, _ in pages(machine, revision)] == [0, 1, 2]
+    assert len(machine.scan(EVERYTHING, 9, LATEST).entries) == 2
+
+
+def test_reading_on_keeps_a_revision(lab, handle, monkeypatch):
+    monkeypatch.setattr(pins, "PINS_MAX", 2)
+    machine, found = lab.leader, []
+    for number in range(6):
+        handle.put(number, number)
+        lab.commit()
+        found.append(pinned(machine))
+        machine.tick()
+        assert len(pages(machine, found[0])) == 1
+    with pytest.raises(RevisionGone):
+        pages(machine, found[-2])
 
 
 def test_the_number_of_pins_is_limited(lab, handle, monkeypatch):
@@ -85,7 +119,7 @@ def test_the_number_of_pins_is_limited(lab, handle, monkeypatch):
     for number in range(3):
         handle.put(number, number)
         lab.commit()
-        found += [lab.leader.pin(), lab.leader.pin()]
+        found += [pinned(lab.leader), pinned(lab.leader)]
     assert found == [1, 1, 2, 2, 3, 3]
     with pytest.raises(RevisionGone):
         pages(lab.leader, 1)
@@ -97,7 +131,7 @@ def test_what_pins_remember_is_limited(lab, handle, monkeypatch, what):
     monkeypatch.setattr(pins, "PINS_SIZE_MAX", 5_000)
     handle.put_all((number, "x" * 2_000) for number in range(3))
     lab.commit()
-    revision = lab.leader.pin()
+    revision = pinned(lab.leader)
     handle.put(0, 0)
     handle.put(1, 1)
     lab.commit()
@@ -108,14 +142,18 @@ def test_what_pins_remember_is_limited(lab, handle, monkeypatch, what):
         pages(lab.leader, revision)
     handle.put(0, "x" * 2_000)
     lab.commit()
-    revision = lab.leader.pin()
+    revision = pinned(lab.leader)
     handle.put(0, 0)
     lab.commit()
     assert pages(lab.leader, revision)
 
 
 def test_a_snapshot_ends_all_pins(lab, handle):
-    revision = lab.leader.pin()
+    handle.put(1, 1)
+    lab.commit()
+    revision = pinned(lab.leader)
+    handle.put(2, 2)
+    lab.commit()
     lab.leader.install(lab.followers[0].freeze())
     with pytest.raises(RevisionGone):
         pages(lab.leader, revision)
@@ -130,7 +168,9 @@ class Pinned(Program):
 
     def pin(self):
         for machine in (self.lab.leader, self.lab.followers[0]):
-            self.kept.append((machine, machine.pin(), shown(machine)[0]))
+            if not machine.revision:
+                continue  # There is nothing to keep.
+            self.kept.append((machine, pinned(machine), shown(machine)[0]))
 
     def check(self):
         super().check()
@@ -149,7 +189,7 @@ def test_a_pinned_revision_stays_as_it_was(program):
 def test_pins_cost_nothing_to_expiry(lab, handle):
     handle.put("short", 1, SECOND_NS)
     lab.commit()
-    revision = lab.leader.pin()
+    revision = pinned(lab.leader)
     lab.now_ns = SECOND_NS
     lab.expire()
     lab.commit()

@@ -90,6 +90,18 @@ def test_a_body_that_was_read_is_not_written_again():
     assert codec.encode_body(body) is data
 
 
+def test_a_put_that_was_asked_for_goes_into_its_entry_in_the_bytes_that_it_came_in():
+    request = codec.decode_request(codec.encode_request(bodies.Write(8, (PUT,))))
+    (put,) = request.requests
+    came = put.encoded
+    assert came == encode_action(PUT)
+    data = codec.encode_body(bodies.Performed(0, (put,)))
+    assert put.encoded is None  # The entry has them.
+    assert data == codec.encode_body(bodies.Performed(0, (PUT,)))
+    (read,) = codec.decode_body(data).actions
+    assert read.encoded is None
+
+
 def performed(*actions, resolved=0):
     return [1, resolved, [encode_action(action) for action in actions]]
 

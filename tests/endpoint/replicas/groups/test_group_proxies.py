@@ -68,6 +68,13 @@ async def test_attach_proxy_gives_the_proxy_of_a_group(groups) -> None:
         await other.applied()
         assert await proxy.at_master().get("fresh") == 1
         assert [entry.key async for entry in proxy.entries()] == ["a", "fresh", "n", "once"]
+        for reader in (proxy, proxy.at_master(), group["c"], group["c"].read("linear")):
+            keys = list[object]()
+            async for page in reader.pages("b", limit=1):
+                keys += [entry.key for entry in page]
+                await (await proxy.put("nothing", len(keys))).applied()
+            assert keys == ["fresh", "n", "once"]
+            await (await proxy.erase("nothing")).applied()
         assert await proxy.await_idle(timeout=limit())
         assert proxy.runner.is_in_touch
         leader = await leader_of(groups, group)

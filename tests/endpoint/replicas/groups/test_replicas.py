@@ -16,6 +16,7 @@ from wire.errors import (
     MasterExists,
     NoQuorum,
     NoSuchMaster,
+    StoreClosed,
     StoreError,
     TypeClash,
 )
@@ -37,6 +38,21 @@ async def test_what_is_put_anywhere_is_read_everywhere(groups) -> None:
         members = await group[leader].members()
         assert sorted(each.name for each in members if each.is_voter) == ["a", "b", "c"]
         assert [each.name for each in members if each.is_leader] == [leader]
+
+
+async def test_a_read_of_the_session_sees_what_its_own_handle_wrote(groups) -> None:
+    async with groups.open() as group:
+        leader = await group.await_leader()
+        follower = group[next(name for name in "abc" if name != leader)]
+        for number in range(50):
+            await follower.put("n", number)
+            await follower.increment(("missing", number))
+            assert await follower.read("session").get("n") == number
+        await follower.close()
+        with pytest.raises(StoreClosed):
+            await follower.read("session").get("n")
+        with pytest.raises(InvalidData, match="'local', 'session', 'linear'"):
+            group[leader].read("eventual")
 
 
 async def test_every_kind_of_request_through_each_replica(groups) -> None:
@@ -276,11 +292,26 @@ async def test_what_cannot_be_attached_is_refused() -> None:
                     await named.attach_replica("s", voters=("a",))
                 await (await store.put("k", 1)).applied()
                 assert await store.read("linear").get("k") == 1
-                with pytest.raises(InvalidData, match="'local' and 'linear'"):
+                with pytest.raises(InvalidData, match="'local', 'session', 'linear'"):
                     store.read("quick")
             async with named.attach_master("t"):
                 with pytest.raises(MasterExists, match="has its master"):
                     await named.attach_replica("t", voters=("a",))
+
+
+async def test_patience_says_how_long_what_was_asked_waits() -> None:
+    """There is no majority, so that both fail: the hasty one while the usual one still waits."""
+    async with Endpoint(name="a") as endpoint:
+        voters = ("a", "b", "c")
+        hasty = await endpoint.attach_replica("hasty", voters=voters, patience=0.2)
+        usual = await endpoint.attach_replica("usual", voters=voters)
+        waiting = await usual.put("k", 1)
+        given_up = await hasty.put("k", 1)
+        with trio.fail_after(limit()), pytest.raises(NoQuorum):
+            await given_up.applied()
+        assert not waiting.is_resolved
+        with pytest.raises(ValueError, match="patience=-1"):
+            await endpoint.attach_replica("wrong", patience=-1)
 
 
 async def test_a_name_that_a_group_keeps_has_no_master_beside_it() -> None:

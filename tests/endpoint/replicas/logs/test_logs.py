@@ -198,6 +198,49 @@ async def test_retention_names_what_is_lost(open_log):
         assert (await consumer.get()).value == 7
 
 
+async def test_runs_of_several_partitions_come_with_one_question(open_log):
+    async with open_log() as (keeper, log):
+        for partition in (0, 1):
+            await (await keeper.append_batch(range(10), "k", partition=partition)).applied()
+            await (await keeper.append_batch(range(10, 15), partition=partition)).applied()
+        await log.await_idle(timeout=limit())
+        found = await log.runs({1: 3, 0: 0, 2: 0})
+        assert [(run.partition, run.first_offset, run.end) for run in found] == [
+            (1, 0, 10), (1, 10, 15), (0, 0, 10), (0, 10, 15),
+        ]  # fmt: skip
+        assert found[0].entries()[6:8] == (encode("k"), encode(3))
+        assert all(run.timestamp_ns for run in found)
+        assert [run.end for run in await log.runs({1: 10, 0: 12}, 1)] == [15], "one at least"
+        assert await log.runs({0: 15, 1: 40}) == []
+        await (await log.trim(0, 7)).applied()
+        await log.await_idle(timeout=limit())
+        with pytest.raises(OffsetOutOfRange, match="partition 0 begins at offset 7"):
+            await log.runs({1: 0, 0: 2})
+
+
+async def test_a_question_for_runs_waits_and_has_limits(open_log):
+    async with open_log() as (keeper, log), trio.open_nursery() as nursery:
+        found = []
+
+        async def wait() -> None:
+            found.extend(await log.runs({0: 0, 2: 0}, timeout=limit()))
+
+        await log.partition_count()
+        nursery.start_soon(wait)
+        await (await keeper.append("late", partition=2)).applied()
+        with trio.fail_after(limit()):
+            while not found:
+                await trio.lowlevel.checkpoint()
+        assert [(run.partition, run.count) for run in found] == [(2, 1)]
+        with pytest.raises(NoSuchPartition):
+            await log.runs({PARTITIONS: 0})
+        for positions, size in (({}, 1), (dict.fromkeys(range(1_025), 0), 1), ({0: 0}, 2 << 20)):
+            with pytest.raises(ValueError, match="cannot be used: it may be 1 to"):
+                await log.runs(positions, size)
+        with pytest.raises(TypeError, match="an offset for each partition"):
+            await log.runs([0])
+
+
 async def test_offsets_are_found_by_time(open_log):
     async with open_log() as (keeper, log):
         await (await keeper.append("first", partition=0)).applied()

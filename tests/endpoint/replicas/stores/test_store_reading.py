@@ -21,8 +21,17 @@ from endpoint.replicas.stores.watching import Commit
 from peermesh.testing.time_limits import limit
 from stores.batch import Batch
 from stores.history import ChangeOf
-from stores.watches import Bookmark, Gap
-from wire.errors import GuardFailed, InvalidData, StaleData, StoreClosed, TypeClash
+from stores.watches import TAKE_COUNT, Bookmark, Gap
+from wire.decoding import decode
+from wire.errors import (
+    GuardFailed,
+    InvalidData,
+    RequestTimeout,
+    RevisionGone,
+    StaleData,
+    StoreClosed,
+    TypeClash,
+)
 
 
 def mark_of(item: object) -> int:
@@ -67,6 +76,50 @@ async def test_a_read_at_the_master_sees_what_anybody_was_told() -> None:
             await (await master.put("k", number)).applied()
             assert await clone.at_master().get("k") == number
         assert await master.at_master().get("k") == 99
+
+
+async def test_pages_are_of_one_revision_whatever_is_written_meanwhile() -> None:
+    async with pair() as (left, _, master, clone), Endpoint() as third:
+        assert await third.peer("127.0.0.1", await left.listen(), retry=0)
+        proxy = await third.attach_proxy("s")
+        for store in (master, master.at_master(), clone, clone.at_master(), proxy):
+            await (await master.clear()).applied()
+            for number in range(7):
+                receipt = await master.put(("k", number), "old")
+            await (await master.put("other", 1)).applied()
+            found, revisions = list[Entry](), set[int]()
+            reader = store.not_before(receipt) if isinstance(store, Store) else store
+            async for page in reader.pages(prefix=("k",), limit=2):
+                found += page.entries
+                revisions.add(page.revision)
+                await master.put(("k", 6), "new")
+                await master.put(("k", len(found), "more"), "new")
+                await (await master.erase(("k", 5))).applied()
+            assert [each.key for each in found] == [("k", number) for number in range(7)]
+            assert {each.value for each in found} == {"old"}
+            assert len(revisions) == 1
+        assert [len(page) async for page in master.pages("none", "nono")] == [0]
+        page = await master.scan(prefix=("k",), limit=2)
+        raw = await master.scan_encoded(prefix=("k",), limit=2)
+        assert (raw.revision, raw.continuation) == (page.revision, page.continuation)
+        assert [(decode(key), decode(each.value), each.revision) for key, each in raw.entries] == [
+            (each.key, each.value, each.revision) for each in page
+        ]
+
+
+async def test_a_revision_that_nobody_keeps_is_an_error_that_says_what_to_do() -> None:
+    async with pair() as (_, _, master, clone):
+        await master.put(1, 1)
+        await (await master.put(2, 2)).applied()
+        assert await clone.await_idle(timeout=limit())  # Until then it may be at that revision.
+        for store in (master, clone.at_master()):
+            with pytest.raises(RevisionGone, match="read from the start again"):
+                await store.scan(revision=1)
+        with pytest.raises(ValueError, match="revision=-1"):
+            await master.scan(revision=-1)
+        await master.close()
+        with pytest.raises(StoreClosed):
+            await master.scan(revision=1)
 
 
 async def test_a_closed_clone_is_not_read() -> None:
@@ -252,6 +305,34 @@ async def test_a_watch_gives_what_there_is_a_mark_and_then_whole_commits() -> No
         assert (second.revision, second.writer) == (4, left.node_id())
         assert (second.changes[0].kind, second.changes[0].entry) == (ChangeOf.ERASE, None)
         assert watch.revision == 4
+
+
+async def test_watches_that_fell_behind_decode_each_commit_once() -> None:
+    count = 3 * TAKE_COUNT
+    seen: list[list[object]] = [[], []]
+
+    async def follow(items: list[object]) -> None:
+        with master.watch(from_revision=1) as watch:
+            items += [await watch.get() for _ in range(count)]
+
+    async with pair() as (_, _, master, _):
+        for number in range(count):
+            await master.put("k", number)
+        assert await master.await_idle(timeout=limit())
+        async with trio.open_nursery() as nursery:
+            for items in seen:
+                nursery.start_soon(follow, items)
+    assert all(one is other for one, other in zip(*seen, strict=True))
+
+
+async def test_a_watch_gives_what_is_there_whatever_its_limit_is() -> None:
+    async with pair() as (_, _, master, _):
+        await (await master.put("k", 1)).applied()
+        with master.watch() as watch:
+            assert await watch.get(timeout=limit()) == Entry("k", 1, 1, None)
+            assert mark_of(await watch.get(timeout=0)) == 1
+            with pytest.raises(RequestTimeout):
+                await watch.get(timeout=0)
 
 
 async def test_a_watch_is_resumed_at_another_replica() -> None:

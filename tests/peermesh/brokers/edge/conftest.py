@@ -52,8 +52,9 @@ class World:
 
 
 @asynccontextmanager
-async def _world(**options) -> AsyncIterator[World]:
-    with trio.fail_after(limit(60)):
+async def _world(*, seconds: float = 60, **options) -> AsyncIterator[World]:
+    """Raise a broker; ``seconds`` are what a test may take at most, however busy the machine is."""
+    with trio.fail_after(limit(seconds)):
         async with open_edge_broker(options=Options(**options)) as host:
             async with RemoteRegistry([host.registry_address]) as registry:
                 await host.broker.active()

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from peermesh.brokers.edge.hall import Consequence, Hall
 from peermesh.brokers.edge.incoming import Incoming
-from peermesh.brokers.edge.lifecycle import ChannelMap, OpenPorts
+from peermesh.brokers.edge.lifecycle import ChannelMap, OpenPorts, PortList
 from peermesh.brokers.edge.messages import (
     Attach,
     Attached,
@@ -33,7 +33,6 @@ from peermesh.brokers.edge.messages import (
     read_data,
 )
 from peermesh.brokers.edge.outgoing import Outgoing
-from peermesh.brokers.edge.ports import PortList
 from peermesh.brokers.edge.relay import Acknowledge, Disconnect, Send
 from peermesh.brokers.edge.subscription import RESUME_SECONDS
 from wire.framing import VERSION_MAX, VERSION_MIN, FrameDecoder, NodeFrame, encode_preamble

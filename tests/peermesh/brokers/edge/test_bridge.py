@@ -11,8 +11,13 @@ from peermesh.brokers.edge import (
     Publisher,
     RemoteRegistry,
     Subscriber,
+    incoming,
     open_edge_broker,
+    outgoing,
+    relay,
+    subscription,
 )
+from peermesh.brokers.edge.tree import BROKER
 from peermesh.testing.time_limits import limit
 
 
@@ -64,3 +69,30 @@ async def test_a_bridge_keeps_no_channel_open(kit):
             await publisher.send("a", 1)
             await kit.until(lambda: world.state("a") == "open")
         await kit.until(lambda: world.state("a") == "closed")
+
+
+async def test_what_came_from_the_mesh_is_repeated_to_the_next_reign(kit, monkeypatch):
+    for module in (incoming, outgoing, relay, subscription):
+        monkeypatch.setattr(module, "WINDOW", 4)
+    numbers = list(range(12))
+    with trio.fail_after(limit(60)):
+        async with Endpoint() as joined, Endpoint() as far:
+            await far.peer("127.0.0.1", await joined.listen())
+            options = Options(bridged=Bridged(from_mesh=("",)))
+            async with open_edge_broker(joined, options=options) as host:
+                await host.broker.active()
+                await far.await_peer(joined.node_id(), timeout=limit())
+                await far.await_subscribed("a", timeout=limit())
+                async with RemoteRegistry([host.registry_address]) as registry:
+                    async with Subscriber(registry) as reader:
+                        await reader.subscribe("a")
+                        for number in numbers:
+                            await far.publish("a", number)
+                        await kit.until(lambda: reader.available() == 8)  # Four count as taken.
+                        await host.registry.write(BROKER, "another one's claim")
+                        await kit.until(lambda: not host.broker.is_active)
+                        await host.registry.remove(BROKER)
+                        await host.broker.active()
+                        got = [data for _, data in await kit.take(reader, len(numbers))]
+                        assert got == numbers
+                        assert not reader.available()

@@ -52,6 +52,7 @@ from wire.messages import Preamble
 
 CLIENT = b"\x55" * 16
 PREAMBLE = encode_preamble(Preamble(VERSION_MIN, VERSION_MAX))
+TAKEN = messages.write(Taken("t", "", 1))
 ENDLESS = FRONT.pack(FRAME_SIZE_MAX, 64, 0, 0, 0, 0)
 
 
@@ -206,7 +207,7 @@ async def test_a_giant_is_announced_to_no_avail_before_a_hello(kit) -> None:
 async def test_who_asks_without_reading_the_answers_is_cut_off(kit, monkeypatch) -> None:
     monkeypatch.setattr(line_module, "QUEUE_SIZE_MAX", 2**20)
     async with besieged(kit) as world:
-        guests = world.broker._guests
+        guests = world.broker.reception.visitors
         async with intruder(world.ports.sender.port) as bad:
             number = max(guests)
             attach = messages.write(Attach("t", is_known=False)) * 1_000
@@ -240,7 +241,7 @@ async def test_requests_that_wait_at_the_registry_share_the_budget(kit, monkeypa
     monkeypatch.setattr(line_module, "UNFINISHED_SIZE_MAX", 2**20)
     async with besieged(kit) as world:
 
-        async def wait(_session: Session, _path: str) -> str:
+        async def wait(*_: object) -> str:
             await trio.sleep_forever()
 
         ask = messages.write(Ask(1, "read", "/x", "x" * desk.NODE_SIZE_MAX))
@@ -249,7 +250,7 @@ async def test_requests_that_wait_at_the_registry_share_the_budget(kit, monkeypa
             intruder(world.host.registry_address[1], desk.HERE) as small,
         ):
             with monkeypatch.context() as slow:
-                slow.setattr(Session, "read", wait)
+                slow.setattr(Session, "ask", wait)
                 await large.send(ask * 40)
                 await small.send(ask * 30)
                 assert (await large.hear(Refused)).reason == UNFINISHED
@@ -271,10 +272,10 @@ async def test_an_answer_that_is_too_long_is_an_error_and_not_the_end_of_the_reg
 ) -> None:
     async with besieged(kit) as world:
 
-        async def too_much(_session: Session, _path: str) -> list[str]:
-            return ["x" * 2**20] * 17
+        async def too_much(*_: object) -> str:
+            return "x" * 2**20 * 17
 
-        monkeypatch.setattr(Session, "children", too_much)
+        monkeypatch.setattr(Session, "ask", too_much)
         async with intruder(world.host.registry_address[1], desk.HERE) as bad:
             await bad.send(messages.write(Ask(1, "children", "/topics", "")))
             answer = await bad.hear(Answer)
@@ -342,6 +343,12 @@ async def test_a_path_of_slashes_makes_no_thousand_nodes(kit) -> None:
 # Without a network, in virtual time.
 
 
+def messages_for_ever():
+    yield PREAMBLE
+    while True:
+        yield TAKEN
+
+
 def beats():
     yield PREAMBLE
     while True:
@@ -353,7 +360,7 @@ def bytes_of_a_hello():
         yield bytes((byte,))
 
 
-@pytest.mark.parametrize("pieces", [beats, bytes_of_a_hello])
+@pytest.mark.parametrize("pieces", [beats, messages_for_ever, bytes_of_a_hello])
 async def test_who_does_not_say_who_it_is_in_time_is_cut_off(autojump_clock, pieces) -> None:
     transport = ScriptedTransport(pieces(), seconds=1.0)
     line = Line(transport, is_stranger=True)
@@ -364,7 +371,7 @@ async def test_who_does_not_say_who_it_is_in_time_is_cut_off(autojump_clock, pie
 
 
 async def test_who_was_welcomed_may_stay(autojump_clock) -> None:
-    line = Line(ScriptedTransport(beats(), seconds=1.0), is_stranger=True)
+    line = Line(ScriptedTransport(messages_for_ever(), seconds=1.0), is_stranger=True)
     with trio.move_on_after(20 * GREETING_SECONDS) as scope:
         await line.serve(lambda _message: line.welcome())
     assert scope.cancelled_caught
@@ -389,7 +396,7 @@ async def test_thousands_of_frames_at_once_leave_turns_to_others(autojump_clock)
         total += 1
 
     trio.lowlevel.add_instrument(turns)
-    line = Line(ScriptedTransport([PREAMBLE + messages.write(Beat()) * count]), is_stranger=True)
+    line = Line(ScriptedTransport([PREAMBLE + TAKEN * count]), is_stranger=True)
     await line.serve(handle)
     trio.lowlevel.remove_instrument(turns)
     assert total == count
@@ -404,11 +411,11 @@ async def test_a_process_that_was_suspended_reads_before_it_takes_a_client_for_d
     heard = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(line.serve, heard.append)
-        await theirs.send_all(PREAMBLE + messages.write(Beat()))
+        await theirs.send_all(PREAMBLE + TAKEN)
         await wait_all_tasks_blocked()
         mock_clock.jump(10 * SILENCE_SECONDS)
         await trio.lowlevel.checkpoint()  # The time of that wait is over; the beat is late.
-        await theirs.send_all(messages.write(Beat()))
+        await theirs.send_all(TAKEN + messages.write(Beat()))
         await wait_all_tasks_blocked()
         assert line.error is None
         assert len(heard) == 2
@@ -422,7 +429,7 @@ async def test_a_mistake_of_ours_ends_one_connection_only(autojump_clock, caplog
     def stumble(_message: object) -> None:
         raise ZeroDivisionError
 
-    line = Line(ScriptedTransport(beats(), seconds=0.1), is_stranger=True)
+    line = Line(ScriptedTransport(messages_for_ever(), seconds=0.1), is_stranger=True)
     await line.serve(stumble)
     assert line.error
     assert "this is a bug" in caplog.text

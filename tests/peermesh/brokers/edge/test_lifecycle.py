@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from peermesh.brokers.edge import lifecycle
-from peermesh.brokers.edge.lifecycle import ChannelMap, ClosePorts, OpenPorts, State
+from peermesh.brokers.edge.lifecycle import ChannelMap, ClosePorts, OpenPorts, PortList, State
 from peermesh.brokers.edge.messages import Attach, Hello, Refused, expect, read, write
-from peermesh.brokers.edge.ports import PortList
 from wire.errors import DecodeError, LimitExceeded, RemoteProtocolError
 from wire.framing import VERSION_MAX, VERSION_MIN, FrameDecoder, encode_control, encode_preamble
 from wire.messages import Preamble

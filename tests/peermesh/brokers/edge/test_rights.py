@@ -124,7 +124,7 @@ async def test_publishing_and_subscribing_ask_the_role_of_each_topic() -> None:
                 assert await subscriber.get(limit()) == ("open/a", "of the core")
 
 
-async def test_a_client_without_a_role_is_told_so() -> None:
+async def test_a_client_without_a_role_is_told_so(kit) -> None:
     async with place() as found, found.clients("other") as (registry, publisher, subscriber):
         with pytest.raises(RegistryDenied, match=r"other.*without a role"):
             await registry.read(ROOT)
@@ -137,6 +137,7 @@ async def test_a_client_without_a_role_is_told_so() -> None:
             async with Publisher(known, credentials=called("other")) as direct:
                 with pytest.raises(NotAllowed, match="without a role"):
                     await sent(direct, "open/a", 1)
+                await kit.until(lambda: "without a role" in (direct.last_error or ""))
 
 
 async def test_the_registry_shows_and_takes_what_a_client_has_a_right_to() -> None:
@@ -173,7 +174,8 @@ async def test_no_session_removes_a_node_of_another(kit) -> None:
         await world.registry.write("/topics/a/pub", "null")
         await world.registry.register("/topics/a/pub/x", "127.0.0.1:1")
         await other.register("/topics/a/pub/y", "127.0.0.1:2")
-        await other._ask("unregister", "/topics/a/pub/x")
+        other._mine["/topics/a/pub/x"] = "as if it were its own"
+        await other.unregister("/topics/a/pub/x")
         await other.unregister("/topics/a/pub/y")
         assert await world.registry.children("/topics/a/pub") == ["x"]
 

@@ -10,12 +10,16 @@ import pytest
 import trio
 
 from peermesh.brokers.modules import (
+    AddLinkError,
     BrokerError,
     InboxFull,
+    InvalidArgument,
     LinkPolicy,
     Message,
     ModuleBroker,
 )
+from peermesh.brokers.modules.loop import ModuleLoop
+from peermesh.brokers.modules.worker import AsyncInbox
 from peermesh.testing.time_limits import limit
 from tests.peermesh.brokers.modules.requirements import requirement
 
@@ -295,6 +299,62 @@ def test_async_modules_are_tasks_that_receive_in_turn_and_publish(kit) -> None:
     assert not kit.failures
 
 
+def test_a_task_goes_on_when_its_only_message_is_dropped_before_it_takes_it(kit) -> None:
+    """As a link does that drops the oldest, in another thread, at this very moment."""
+
+    class Dropping(AsyncInbox):
+        is_first = True
+
+        def get_nowait(self) -> Message | None:
+            if self.is_first and self.qsize():
+                self.is_first = False
+                self.take()
+            return super().get_nowait()
+
+    loop, got = ModuleLoop(), queue.SimpleQueue()
+    inbox = Dropping(loop)
+
+    async def receive() -> None:
+        while (message := await inbox.next()) is not None:
+            got.put(message.content)
+        got.put(None)
+
+    inbox.put(Message("old"))
+    loop.start(receive)
+    kit.until(lambda: not inbox.is_first)
+    inbox.put(Message("newest"))
+    inbox.put(None)
+    assert [got.get(timeout=limit()) for _ in range(2)] == ["newest", None]
+    loop.end()
+
+
+def test_a_task_that_gives_up_waiting_for_room_leaves_nothing_behind(held) -> None:
+    class Impatient:
+        async def attach(self, port: object) -> None:
+            self.port = port
+
+        async def receive(self, message: Message) -> None:
+            with trio.move_on_after(0.01) as scope:
+                await self.port.publish(message)
+            held.notes.append(scope.cancelled_caught)
+
+    broker = held.broker
+    module = broker.add_module(Impatient(), "impatient")
+    broker.add_link("impatient", "held")
+    broker.add_link("source", "impatient")
+    broker.remove_link("source", "held")
+    for content in ("full", "late"):
+        broker.publish("source", Message(content))
+    held.until(lambda: held.notes[-1] is True)
+    assert broker._core.seat(module).awaited is None
+    assert not broker._workers[broker._core.seat("held").number].waiting
+    held.gate.set()
+    assert broker.remove_module(module)
+    assert broker.remove_module("held")
+    assert ("old", "full") in held.notes
+    assert ("old", "late") not in held.notes
+
+
 def test_an_async_module_that_blocks_its_loop_with_publish_is_told_to_await(kit) -> None:
     class Blocking:
         async def receive(self, message: Message) -> None:
@@ -354,3 +414,259 @@ def test_a_module_without_a_worker_is_not_added(kit, monkeypatch) -> None:
             kit.broker.add_module(kit.Collector(), "a")
     assert kit.broker.modules() == []
     kit.broker.add_module(kit.Collector(), "a")
+
+
+# Modules that take another one's place.
+
+
+class Following:
+    """Notes what it does, beside what others do."""
+
+    def __init__(self, name: str, notes: list[object], gate: threading.Event | None = None) -> None:
+        self._name = name
+        self._notes = notes
+        self._gate = gate
+        self.entered = threading.Event()
+
+    def attach(self, port: object) -> None:
+        self._notes.append(f"{self._name} begins")
+        self._port = port
+
+    def receive(self, message: Message) -> None:
+        self.entered.set()
+        if self._gate is not None:
+            assert self._gate.wait(limit())
+        self._notes.append((self._name, message.content))
+        self._port.publish(message)
+
+    def close(self) -> None:
+        self._notes.append(f"{self._name} ends")
+
+
+@pytest.fixture
+def held(kit):
+    """A module that is in the middle of its first message, with two more in its inbox."""
+    kit.notes, kit.gate, kit.sink = [], threading.Event(), kit.Collector()
+    old = Following("old", kit.notes, kit.gate)
+    for name, module in (("source", kit.Collector()), ("held", old), ("sink", kit.sink)):
+        kit.broker.add_module(module, name, inbox_size=3)
+    kit.broker.add_link("source", "held")
+    kit.broker.add_link("held", "sink")
+    kit.broker.publish("source", Message(0))
+    assert old.entered.wait(limit())
+    for number in (1, 2):
+        kit.broker.publish("source", Message(number))
+    yield kit
+    kit.gate.set()
+
+
+OLD = ["old begins", ("old", 0), ("old", 1), ("old", 2)]
+
+
+def test_a_module_in_the_place_of_another_gets_what_comes_and_begins_when_that_has_ended(
+    held,
+) -> None:
+    broker, before = held.broker, held.broker.modules()
+    new = broker.replace_module("held", Following("new", held.notes), inbox_size=3)
+    assert [each.name for each in broker.modules()] == ["source", "sink", "held"]
+    assert {(each.source, each.sink) for each in broker.links()} == {
+        ("source", "held"),
+        ("held", "sink"),
+    }
+    for number in (3, 4):
+        broker.publish("source", Message(number))
+    assert held.notes == OLD[:1]
+    assert [each.delivered for each in broker.links() if each.source == "source"] == [5]
+    held.gate.set()
+    assert broker.remove_module(new)
+    assert held.notes == [*(*OLD, "old ends", "new begins", ("new", 3), ("new", 4), "new ends")]
+    assert broker.remove_module("sink")
+    assert held.sink.received == [0, 1, 2, 3, 4]
+    assert len(before) == 3
+
+
+def test_a_publisher_that_waits_for_room_goes_on_at_the_module_that_takes_the_place(held) -> None:
+    broker = held.broker
+    broker.publish("source", Message("last in the old one"))
+
+    def publish() -> None:
+        broker.publish("source", Message("waited"))
+
+    def replace() -> None:
+        held.until(lambda: broker._core.seat("held").limit == 0)
+        broker.replace_module("held", Following("new", held.notes))
+
+    held.in_threads(publish, replace)
+    held.gate.set()
+    assert broker.remove_module("held")
+    assert held.notes == [
+        *(*OLD, ("old", "last in the old one"), "old ends"),
+        *("new begins", ("new", "waited"), "new ends"),
+    ]
+
+
+def test_a_module_that_is_replaced_before_it_began_never_begins_unless_messages_wait(held) -> None:
+    broker, notes = held.broker, held.notes
+    for name in ("second", "third", "fourth"):
+        broker.replace_module("held", Following(name, notes), start=name != "third")
+        if name == "third":
+            broker.publish("source", Message(3))
+    assert not broker.remove_module("held", timeout=0)
+    held.gate.set()
+    held.until(lambda: notes[-1] == "third ends")
+    assert notes == [*OLD, "old ends", "third begins", ("third", 3), "third ends"]
+    held.until(lambda: [each.name for each in broker.modules()] == ["source", "sink"])
+    assert not broker._workers.keys() - {each.number for each in broker._core.seats()}
+
+
+def test_a_module_without_start_waits_for_the_one_before_it_and_for_start(held) -> None:
+    broker, notes = held.broker, held.notes
+    broker.replace_module("held", Following("new", notes), start=False)
+    broker.start()
+    assert notes == OLD[:1]
+    held.gate.set()
+    held.until(lambda: notes[-1] == "new begins")
+    broker.replace_module("held", Following("next", notes), start=False)
+    held.until(lambda: notes[-1] == "new ends")
+    broker.start()
+    held.until(lambda: notes[-1] == "next begins")
+
+
+def test_an_old_module_does_not_wait_for_one_that_waits_for_the_new_one(held) -> None:
+    """The new one makes no room before the old one has ended."""
+    broker, new = held.broker, held.Collector()
+    broker.add_module(held.Calling(lambda port, message: port.publish(message)), "b", inbox_size=1)
+    broker.add_module(held.Collector(), "other")
+    for ends in (("held", "b"), ("b", "held"), ("other", "b")):
+        broker.add_link(*ends)
+    broker.replace_module("held", new, inbox_size=1)
+    for content in ("in the inbox", "in the hand of b", "in the inbox of b"):
+        broker.publish("other", Message(content))
+    held.until(lambda: broker._core.seat("b").awaited is broker._core.seat("held"))
+    held.gate.set()
+    held.until(lambda: len(new.received) == 6)
+    assert set(new.received) == {0, 1, 2, "in the inbox", "in the hand of b", "in the inbox of b"}
+
+
+def test_what_is_published_in_the_name_of_a_module_that_is_replaced_arrives(kit) -> None:
+    """Also what waits for room meanwhile, and what finds that the old one has just ended."""
+    broker, sink, over, count = kit.broker, kit.Collector(), threading.Event(), 0
+    broker.add_module(kit.Collector(), "source")
+    broker.add_module(sink, "sink", inbox_size=1)
+    broker.add_link("source", "sink")
+
+    def publish() -> None:
+        nonlocal count
+        while not over.is_set():
+            broker.publish("source", Message(count))
+            count += 1
+
+    def replace() -> None:
+        try:
+            for _ in range(50):
+                broker.replace_module("source", kit.Collector())
+                kit.until(lambda seen=count: count > seen)
+        finally:
+            over.set()
+
+    kit.in_threads(publish, replace)
+    assert broker.remove_module("sink")
+    assert sink.received == list(range(count))
+
+
+def test_a_source_that_is_replaced_and_ends_while_it_is_looked_up_publishes_by_the_new_one(
+    kit, monkeypatch
+) -> None:
+    broker, sink = kit.broker, kit.Collector()
+    broker.add_module(kit.Collector(), "source")
+    broker.add_module(sink, "sink")
+    broker.add_link("source", "sink")
+    old, seat = broker._core.seat("source"), broker._core.seat
+    broker.replace_module("source", kit.Collector())
+    kit.until(lambda: old.is_gone)
+    found = iter([old])
+    monkeypatch.setattr(broker._core, "seat", lambda module: next(found, None) or seat(module))
+    broker.publish("source", Message(1))
+    assert broker.remove_module("sink")
+    assert sink.received == [1]
+
+
+def test_a_message_that_waits_for_room_goes_along_the_links_of_the_new_source(held) -> None:
+    broker, notes = held.broker, held.notes
+    broker.publish("source", Message(3))
+
+    def replace() -> None:
+        held.until(lambda: broker._core.seat("held").limit == 0)
+        broker.replace_module("source", Following("new source", notes))
+        held.until(lambda: "new source begins" in notes)  # the links of the old one have ended
+        held.gate.set()
+
+    held.in_threads(lambda: broker.publish("source", Message("waited")), replace)
+    assert broker.remove_module("held")
+    assert ("old", "waited") in notes
+
+
+@pytest.mark.parametrize("kind", ["thread", "task"])
+def test_a_module_that_is_linked_to_itself_can_be_replaced(kit, kind) -> None:
+    class Counting(kit.Collector):
+        def receive(self, message: Message) -> None:
+            super().receive(message)
+            if message.content:
+                self.port.publish(Message(message.content - 1))
+
+    class AsyncCounting:
+        received = ()
+
+        async def attach(self, port: object) -> None:
+            self.port, self.received = port, []
+
+        async def receive(self, message: Message) -> None:
+            self.received.append(message.content)
+            if message.content:
+                await self.port.publish(Message(message.content - 1))
+
+    broker, make = kit.broker, Counting if kind == "thread" else AsyncCounting
+    modules = [make() for _ in range(4)]
+    broker.add_module(kit.Collector(), "source")
+    broker.add_module(modules[0], "loop", inbox_size=2)
+    broker.add_link("source", "loop")
+    broker.add_link("loop", "loop")
+    broker.publish("source", Message(300))
+    for module in modules[1:]:
+        broker.replace_module("loop", module, inbox_size=2)
+    kit.until(lambda: sum(len(each.received) for each in modules) == 301)
+    assert sorted(each for module in modules for each in module.received) == list(range(301))
+    assert len(broker.links()) == 2
+
+
+def test_replace_module_takes_modules_alone(kit) -> None:
+    broker = kit.broker
+    broker.add_module(kit.Collector(), "a")
+    for arguments in ((None, kit.Collector()), ("a", object()), ("a", None)):
+        with pytest.raises(InvalidArgument):
+            broker.replace_module(*arguments)
+    with pytest.raises(InvalidArgument):
+        broker.replace_module("a", kit.Collector(), inbox_size=0)
+    with pytest.raises(BrokerError, match="no module 'b'"):
+        broker.replace_module("b", kit.Collector())
+    assert [each.name for each in broker.modules()] == ["a"]
+
+
+def test_a_link_with_another_policy_keeps_its_numbers_and_lets_those_go_on_that_wait(held) -> None:
+    broker = held.broker
+    broker.publish("source", Message(3))
+
+    def change() -> None:
+        held.until(lambda: broker._core.seat("held").limit == 0)
+        broker.change_link("source", "held", "drop_newest")
+
+    held.in_threads(lambda: broker.publish("source", Message("dropped")), change)
+    (link,) = (each for each in broker.links() if each.source == "source")
+    assert (link.delivered, link.dropped, link.policy) == (4, 1, LinkPolicy.DROP_NEWEST)
+    broker.change_link("source", "held", "refuse")
+    with pytest.raises(InboxFull):
+        broker.publish("source", Message("refused"))
+    with pytest.raises(AddLinkError, match="is not linked"):
+        broker.change_link("source", "sink", "wait")
+    with pytest.raises(InvalidArgument):
+        broker.change_link("source", "held", "best")

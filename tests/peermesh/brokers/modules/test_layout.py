@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
+
 import pytest
 
 from peermesh.brokers.modules import InvalidArgument, LayoutError, Message
 from peermesh.brokers.modules.deployment import Deployment
 from peermesh.brokers.modules.factory import make
-from peermesh.brokers.modules.layout import Layout
+from peermesh.brokers.modules.layout import Changes, Layout
 
 PLAIN = """
 [modules.a]
@@ -61,14 +64,17 @@ def test_a_bad_layout_names_the_place(text: str, place: str) -> None:
 
 def test_changes_touch_only_what_differs() -> None:
     old = Layout.parse(PLAIN)
-    assert not old.changes_from(old)
+    assert old.changes_from(old) == Changes((), (), (), (), (), ())
     new = Layout.parse(PLAIN.replace("drop_oldest", "wait").replace('name = "b"', 'name = "c"'))
     changes = new.changes_from(old)
-    assert changes.remove == ("b",)
-    assert [plan.name for plan in changes.add] == ["b"]
-    assert (len(changes.unlink), len(changes.link)) == (1, 1)
+    assert changes == Changes((), (), (new.modules["b"],), (), new.links, ())
+    other = Layout.parse(PLAIN.replace('source = "a"', 'source = "b"'))
+    assert other.changes_from(old) == Changes(old.links, (), (), (), (), other.links)
     gone = Layout.empty().changes_from(new)
-    assert set(gone.remove) == {"a", "b"}
+    assert gone == Changes((), ("a", "b"), (), (), (), ())  # their links go with them
+    assert new.changes_from(Layout.empty()) == Changes(
+        (), (), (), tuple(new.modules.values()), (), new.links
+    )
 
 
 @pytest.mark.parametrize(
@@ -170,3 +176,53 @@ def test_a_module_that_could_not_attach_or_has_left_is_made_anew(
     deployment.apply(Layout.empty())
     assert kit.broker.modules() == []
     assert __import__(name).received == [("one", "again")]
+
+
+def test_a_sink_that_is_made_anew_gets_all_that_is_published_meanwhile_in_order(
+    kit, tmp_path, monkeypatch
+) -> None:
+    name = f"replaced_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(GATEWAY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    text, over, count = LAYOUT.format(name), threading.Event(), 0
+    deployment = Deployment(kit.broker)
+    deployment.apply(Layout.parse(text))
+
+    def publish() -> None:
+        nonlocal count
+        while not over.is_set():
+            kit.broker.publish("source", Message(count))
+            count += 1
+
+    def follow() -> None:
+        try:
+            for version in range(20):
+                deployment.apply(Layout.parse(text.replace('"one" }', f'"{version}" }}')))
+                kit.until(lambda seen=count: count > seen)
+        finally:
+            over.set()
+
+    kit.in_threads(publish, follow)
+    deployment.apply(Layout.empty())
+    received = __import__(name).received
+    assert [content for _, content in received] == list(range(count))
+    assert [each for each, _ in itertools.groupby(who for who, _ in received)][-1] == "19"
+    assert not kit.failures
+
+
+def test_a_filter_that_leaves_the_file_passes_on_what_it_was_sent_before(
+    kit, tmp_path, monkeypatch
+) -> None:
+    name = f"leaving_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(GATEWAY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    modules, links = LAYOUT.format(name).split("[[links]]")
+    first = f"[modules.first]\nclass = '{name}:Source'\n"
+    to_filter = "[[links]]\nsource = 'first'\nsink = 'source'\n"
+    deployment = Deployment(kit.broker)
+    deployment.apply(Layout.parse(f"{modules}{first}{to_filter}[[links]]{links}"))
+    for number in range(500):
+        kit.broker.publish("first", Message(number))
+    deployment.apply(Layout.parse(modules[modules.index("[modules.one]") :] + first))
+    kit.broker.remove_module("one")
+    assert [content for _, content in __import__(name).received] == list(range(500))

@@ -10,7 +10,8 @@ from hypothesis import given, strategies as st
 from peermesh.brokers.modules import switchboard
 from peermesh.brokers.modules.errors import BrokerError, InboxFull
 from peermesh.brokers.modules.message import Message
-from peermesh.brokers.modules.switchboard import LinkPolicy, Seat, Switchboard, Verdict
+from peermesh.brokers.modules.seat import LinkPolicy, Seat
+from peermesh.brokers.modules.switchboard import Switchboard, Verdict
 from peermesh.brokers.modules.worker import ThreadInbox
 from tests.peermesh.brokers.modules.requirements import requirement
 

@@ -18,7 +18,7 @@ from peermesh.brokers.modules import (
 )
 from peermesh.testing.time_limits import limit
 from tests.peermesh.brokers.modules.requirements import requirement
-from tests.peermesh.brokers.modules.switching import switching
+from tests.peermesh.brokers.modules.switching import RUNS, switching
 
 THREADS = 32
 SINKS = 6
@@ -185,11 +185,15 @@ class Publishing:
             await self._port.publish(Message("first"))
 
 
+IN_A_ROW = 6
+"""The longer the row, the more likely a message that is late lands in it."""
+
+
 @pytest.mark.parametrize("is_async", [False, True], ids=["thread", "task"])
-@pytest.mark.parametrize("seed", range(3, 21))
+@pytest.mark.parametrize("seed", range(RUNS - 1, 14 * RUNS, RUNS))  # whose turns are the longest
 @requirement("SRS_BROKER_17_022")
 def test_nothing_comes_by_a_link_after_it_was_removed(kit, seed: int, is_async: bool) -> None:
-    """What removes it publishes by another way, twice: nothing comes in between."""
+    """What removes it publishes by another way, in a row: nothing comes in between."""
     broker, sink, started, over = kit.broker, kit.Collector(), threading.Event(), []
 
     with switching(seed, PATIENCE_SECONDS) as scheduler:
@@ -212,7 +216,7 @@ def test_nothing_comes_by_a_link_after_it_was_removed(kit, seed: int, is_async: 
             assert started.wait(limit())
             for number in range(10):
                 broker.remove_link(source, way)
-                for _ in range(2):
+                for _ in range(IN_A_ROW):
                     broker.publish(other, Message(number))
                 broker.add_link(source, way)
             over.append(True)
@@ -222,7 +226,7 @@ def test_nothing_comes_by_a_link_after_it_was_removed(kit, seed: int, is_async: 
         broker.remove_module(way)
     for number in range(10):
         place = sink.received.index(number)
-        assert sink.received[place + 1] == number
+        assert sink.received[place : place + IN_A_ROW] == [number] * IN_A_ROW
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -21,6 +21,7 @@ class Gateway:
     """``peermesh serve webhdfs --voters`` in a process of its own."""
 
     def __init__(self, name: str, folder: Path) -> None:
+        self._role = ["--voters", ",".join(NAMES)] if name in NAMES else ["--replica"]
         self._name = name
         self._store = f"files:{folder / name}.db"
         self.address = self.mesh = "127.0.0.1:0"
@@ -31,7 +32,7 @@ class Gateway:
         self.process = subprocess.Popen(
             [
                 sys.executable, "-m", "peermesh.cli", "serve", "webhdfs", "--json",
-                "--store", self._store, "--voters", ",".join(NAMES), "--node", self._name,
+                "--store", self._store, *self._role, "--node", self._name,
                 "--http", self.address, "--listen", self.mesh, *ways,
             ],
             stdout=subprocess.PIPE, text=True,

@@ -22,6 +22,15 @@ CONTENTS = st.one_of(
     st.binary(max_size=20),
     st.sampled_from([b"x" * CHUNK_SIZE, b"y" * (CHUNK_SIZE + 1), b"z" * (20 * CHUNK_SIZE)]),
 )
+ADDITIONS = st.one_of(
+    st.binary(max_size=20), st.sampled_from([b"x" * CHUNK_SIZE, b"y" * (2 * CHUNK_SIZE + 1)])
+)
+LENGTHS = st.one_of(
+    st.integers(0, 30),
+    st.builds(
+        lambda chunks, more: chunks * CHUNK_SIZE + more, st.integers(0, 40), st.integers(0, 2)
+    ),
+)
 REFUSED = object()
 
 
@@ -63,6 +72,27 @@ class Model:
         self.make_directories(path[:-1])
         self.nodes[path] = content
         self.origins.pop(path, None)
+        return True
+
+    def append(self, path, content):
+        if not self.is_file(path):
+            return REFUSED
+        self.nodes[path] += content
+        return True
+
+    def truncate(self, path, length):
+        if not self.is_file(path) or length > len(self.nodes[path]):
+            return REFUSED
+        self.nodes[path] = self.nodes[path][:length]
+        return True
+
+    def concat(self, path, sources):
+        names = {path, *sources}
+        if len(names) <= len(sources) or not all(map(self.is_file, names)):
+            return REFUSED
+        for source in sources:
+            self.nodes[path] += self.nodes.pop(source)
+            self.origins.pop(source, None)
         return True
 
     def delete(self, path, recursive):
@@ -150,6 +180,24 @@ class Comparison(RuleBasedStateMachine):
         done = outcome(self.client.create, text(path), iter(pieces), overwrite=overwrite)
         assert done == expected
 
+    @rule(path=PATHS, content=ADDITIONS)
+    def append(self, path, content):
+        path = self.at(path)
+        expected = self.model.append(path, content)
+        assert outcome(self.client.append, text(path), content) == expected
+
+    @rule(path=PATHS, length=LENGTHS)
+    def truncate(self, path, length):
+        path = self.at(path)
+        expected = self.model.truncate(path, length)
+        assert outcome(self.client.truncate, text(path), length) == expected
+
+    @rule(path=PATHS, sources=st.lists(PATHS, min_size=1, max_size=3))
+    def concat(self, path, sources):
+        path, sources = self.at(path), [self.at(source) for source in sources]
+        expected = self.model.concat(path, sources)
+        assert outcome(self.client.concat, text(path), map(text, sources)) == expected
+
     @rule(path=PATHS, to=PATHS, options=st.sampled_from([None, "NONE", "OVERWRITE"]))
     def rename(self, path, to, options):
         path, to = self.at(path), self.at(to)
@@ -186,7 +234,7 @@ def test_the_gateway_agrees_with_a_plain_dict_of_paths():
         gateway = stack.enter_context(blocking.serve_webhdfs(store))
         Comparison.client = stack.enter_context(WebHDFSClient(gateway.host, gateway.port))
         run_state_machine_as_test(
-            Comparison, settings=settings(max_examples=12, stateful_step_count=25)
+            Comparison, settings=settings(max_examples=8, stateful_step_count=25)
         )
         # Nothing is left of all that was deleted: the root alone, in one key.
         for _ in store.watch():

@@ -150,6 +150,73 @@ def test_no_upload_that_was_acknowledged_is_lost_when_the_gateway_that_leads_is_
         assert anywhere(gateways, methodcaller("open", f"/{number}")) == content_of(number)
 
 
+class Client:
+    """Writes and reads at one gateway, again and again, and bears no error at all."""
+
+    def __init__(self, gateway: Gateway, name: str) -> None:
+        self._gateway = gateway
+        self._name = name
+        self.done = 0
+        self._has_moved = Event()
+        self.errors: list[Exception] = []
+        self.is_over = Event()
+        self.thread = Thread(target=self._live)
+        self.thread.start()
+
+    def _live(self) -> None:
+        try:
+            self._gateway.ask(self._work)
+        except Exception as error:
+            self.errors.append(error)
+            self._has_moved.set()
+
+    def _work(self, client: WebHDFSClient) -> None:
+        while not self.is_over.is_set():
+            name = f"/{self._name}/{self.done}"
+            client.create(f"{name}.part", content_of(self.done), overwrite=False)
+            client.rename(f"{name}.part", name, "NONE")
+            assert client.open(name) == content_of(self.done)
+            assert str(self.done) in client.names(f"/{self._name}")
+            if self.done:
+                assert client.delete(f"/{self._name}/{self.done - 1}")
+            self.done += 1
+            self._has_moved.set()
+
+    def await_more(self, count: int) -> None:
+        """Wait until it has done so much more, or had an error."""
+        wanted = self.done + count
+        while self.done < wanted and not self.errors:
+            self._has_moved.clear()
+            if self.done < wanted and not self.errors:
+                assert self._has_moved.wait(limit())
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_clients_of_the_others_see_a_wait_and_no_error_when_the_leader_is_lost(
+    gateways: dict[str, Gateway], tmp_path: Path, how: signal.Signals
+) -> None:
+    learner = Gateway("d", tmp_path)
+    learner.start([each.mesh for each in gateways.values()])
+    try:
+        anywhere({"d": learner}, methodcaller("names", "/"))
+        leader = gateways[leader_of(gateways)]
+        others = [each for each in (*gateways.values(), learner) if each is not leader]
+        clients = [Client(each, f"client{number}") for number, each in enumerate(others)]
+        try:
+            for client in clients:
+                client.await_more(2)
+            leader.process.send_signal(how)
+            for client in clients:
+                client.await_more(3)
+        finally:
+            for client in clients:
+                client.is_over.set()
+                client.thread.join(limit())
+        assert [client.errors for client in clients] == [[], [], []]
+    finally:
+        learner.end()
+
+
 def test_a_gateway_that_is_cut_off_gives_no_answer_that_may_be_old(gateways) -> None:
     anywhere(gateways, methodcaller("make_directories", "/d"))
     *others, last = gateways.values()

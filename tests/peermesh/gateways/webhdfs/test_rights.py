@@ -17,6 +17,8 @@ from handshake.secret import ClusterSecret
 from peermesh import Endpoint, blocking
 from peermesh.gateways import serve_webhdfs
 from peermesh.gateways.verifying import WAITING_OF_ADDRESS_MAX, Verifier
+from peermesh.gateways.webhdfs import operations
+from peermesh.gateways.webhdfs.access import PORT
 from peermesh.testing.time_limits import limit
 from peermesh.testing.webhdfs import RemoteException, WebHDFSClient, url
 from wire.errors import LimitExceeded
@@ -48,16 +50,40 @@ OPERATIONS = [
     ("PUT", "CREATE", {"data": "true", "overwrite": "true"}),
     ("PUT", "RENAME", {"destination": "/mine/other"}),
     ("DELETE", "DELETE", {"recursive": "true"}),
+    ("GET", "LISTSTATUS_BATCH", {}),
+    ("GET", "GETFILECHECKSUM", {}),
+    ("GET", "GETCONTENTSUMMARY", {}),
+    ("GET", "GETQUOTAUSAGE", {}),
+    ("GET", "GETSTATUS", {}),
+    ("GET", "CHECKACCESS", {}),
+    ("GET", "GETACLSTATUS", {}),
+    ("GET", "GETXATTRS", {}),
+    ("POST", "APPEND", {"data": "true"}),
+    ("POST", "TRUNCATE", {"newlength": "1"}),
+    ("POST", "CONCAT", {"sources": "/mine/other"}),
+    ("PUT", "SETPERMISSION", {"permission": "600"}),
+    ("PUT", "SETOWNER", {"owner": "me"}),
+    ("PUT", "SETTIMES", {"modificationtime": "1"}),
+    ("PUT", "SETREPLICATION", {"replication": "2"}),
 ]
 
 
 def refused(client: WebHDFSClient, method: str, operation: str, path: str, **more: str) -> int:
     """Give the status of an operation that is not permitted, or 0 for any other."""
     try:
-        client.ask(method, url(path, operation, **more), b"x" if method == "PUT" else None)
+        client.ask(
+            method, url(path, operation, **more), b"x" if method in {"PUT", "POST"} else None
+        )
     except RemoteException as error:
         return error.status if error.name == "AccessControlException" else 0
     return 0
+
+
+def test_every_operation_is_asked_for_below() -> None:
+    free = {"GETSERVERDEFAULTS", "GETHOMEDIRECTORY", "GETTRASHROOT", "GETTRASHROOTS"}
+    asked = {operation for _, operation, _ in OPERATIONS}
+    assert asked | free == set(operations.OPERATIONS)
+    assert asked | free == {*PORT.asks, "GETFILELINKSTATUS"}
 
 
 def test_every_operation_asks_the_role(store) -> None:
@@ -81,6 +107,7 @@ def test_every_operation_asks_the_role(store) -> None:
                 told = refused(writer, method, operation, "/theirs", **more)
                 assert told == (403 if is_change else 0)
             assert refused(writer, "PUT", "RENAME", "/mine/file", destination="/theirs") == 403
+            assert refused(writer, "POST", "CONCAT", "/mine/file", sources="/theirs") == 403
             assert reader.open("/mine/file") == b"some"
             for token in (OTHER, "nonsense"):
                 with WebHDFSClient(*where, token=token) as wrong:

@@ -1,0 +1,354 @@
+"""What Spark reads of a log and of a store, in turns with an earlier release and with plain files.
+
+``python -m benchmarks.spark_reading --old FOLDER``, where FOLDER is a checkout of the earlier one,
+such as ``git worktree add FOLDER COMMIT``. Each has a Spark of its own, and all read from one
+keeper, in a third process. Without ``--old`` there are the ratios to plain files alone.
+
+With ``--tasks`` there is no Spark: it is the processor time of a task's Python, with Spark's own
+conversion to Arrow, which others on the machine change little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any, Final, NamedTuple
+
+ROOT: Final = Path(__file__).parent.parent
+LINE: Final = (
+    '{{"id": {0}, "user": "u{1}", "at": "2026-01-01T00:00:{2:02}Z", "amount": {3},'
+    ' "note": "xxxxxxxxxxxxxxxxxxxx"}}'
+)
+SCHEMA: Final = "id BIGINT, user STRING, at TIMESTAMP, amount DOUBLE, note STRING"
+PARTITIONS: Final = 4
+SMALL: Final = 20
+"""Entries of each of a thousand partitions, and thousands of one."""
+
+BARS: Final = (
+    ("string", "old string", "at least", 4.0),
+    ("from_json", "text files, from_json", "at least", 0.9),
+    ("fast", "JSON files", "at least", 1.0),
+    ("a thousand partitions", "one partition", "at least", 0.5),
+    ("store", "old store", "at least", 10.0),
+)
+"""Rates, divided: a thousand partitions take twice the time of one at most."""
+
+TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+def line(number: int) -> str:
+    return LINE.format(number, number % 1_000, number % 60, number / 7)
+
+
+# -- the keeper ------------------------------------------------------------------------------------
+
+
+def keep(rows: int, stored: int) -> None:
+    """Keep what is read, until there is no more input."""
+    from peermesh import Batch
+    from peermesh.blocking import Endpoint
+
+    with Endpoint() as endpoint:
+        bulk = endpoint.attach_log("bulk", partitions=PARTITIONS)
+        many = endpoint.attach_log("many", partitions=1_000)
+        one = endpoint.attach_log("one")
+        table = endpoint.attach_master("table")
+        receipts: list[Any] = []
+        for at in range(0, rows // PARTITIONS, 1_000):
+            texts = [line(number) for number in range(at, at + 1_000)]
+            receipts += [bulk.append_batch(texts, partition=n) for n in range(PARTITIONS)]
+        few = [line(number) for number in range(SMALL)]
+        receipts += [many.append_batch(few, partition=number) for number in range(1_000)]
+        receipts += [one.append_batch(few * 50) for _ in range(SMALL)]
+        for at in range(0, stored, 1_000):
+            batch = Batch()
+            for number in range(at, at + 1_000):
+                batch = batch.put(f"key{number:08}", line(number))
+            receipts.append(table.batch(batch))
+        for receipt in receipts:
+            receipt.result(600)
+        print(endpoint.listen(), flush=True)
+        sys.stdin.read()
+
+
+# -- a session -------------------------------------------------------------------------------------
+
+
+def serve(port: int, folder: Path) -> None:
+    """Run the cases that are named on the input, one a line, and say how long each took."""
+    from peermesh.spark import local, register
+
+    # Spark compiles as it does for others, not as quickly as it can.
+    local.JVM_OPTIONS = tuple(each for each in local.JVM_OPTIONS if "TieredStop" not in each)
+    settings = {"spark.master": "local[2]", "spark.sql.session.timeZone": "UTC"}
+    with local.LocalSpark("benchmark", folder, settings) as started:
+        session = started.session()
+        register(session)
+        cases = cases_of(session, f"127.0.0.1:{port}", folder)
+        print(json.dumps(sorted(cases)), flush=True)
+        for name in sys.stdin:
+            print(json.dumps(cases[name.strip()]()), flush=True)
+
+
+def cases_of(spark: Any, peers: str, folder: Path) -> Mapping[str, Callable[[], float]]:
+    from pyspark.sql import functions as f
+
+    def load(**options: str) -> Any:
+        return spark.read.format("peermesh").options(peers=peers, **options).load()
+
+    def timed(make: Callable[[], Any]) -> Callable[[], float]:
+        def run() -> float:
+            begin = time.perf_counter()
+            make().write.format("noop").mode("overwrite").save()
+            return time.perf_counter() - begin
+
+        return run
+
+    cases = {
+        "string": timed(lambda: load(log="bulk")),
+        "a thousand partitions": timed(lambda: load(log="many")),
+        "one partition": timed(lambda: load(log="one")),
+        "store": timed(lambda: load(store="table")),
+    }
+    try:
+        from peermesh.spark import parsed
+    except ImportError:
+        cases["valueSchema"] = timed(lambda: load(log="bulk", valueSchema=SCHEMA))
+        return cases
+    texts = str(folder / "texts")
+
+    def write() -> float:
+        begin = time.perf_counter()
+        load(log="bulk", minPartitions=str(PARTITIONS)).select("value").write.text(texts)
+        return time.perf_counter() - begin
+
+    def reader() -> float:
+        """Give the processor time of reading, without Spark."""
+        from peermesh.spark.columns import log_batches
+        from peermesh.spark.joining import join
+        from peermesh.spark.offsets import Range
+        from peermesh.spark.options import ValueFormat, read_address
+        from peermesh.spark.reading import LogReader
+
+        log = LogReader(join(read_address({"peers": peers})).log("bulk"), fails_on_loss=True)
+        wanted = [Range(number, 0, end) for number, end in log.ends().items()]
+        begin = time.process_time()
+        for _ in log_batches(log.read(wanted), "bulk", ValueFormat.STRING):
+            pass
+        return time.process_time() - begin
+
+    record = f.from_json("value", SCHEMA)
+    return cases | {
+        "files": write,
+        "reader alone": reader,
+        "from_json": timed(lambda: parsed(load(log="bulk"), SCHEMA)),
+        "fast": timed(lambda: parsed(load(log="bulk", valueSchema=SCHEMA), SCHEMA)),
+        "text files, from_json": timed(lambda: spark.read.text(texts).select(record)),
+        "JSON files": timed(lambda: spark.read.schema(SCHEMA).json(texts)),
+    }
+
+
+# -- a task ----------------------------------------------------------------------------------------
+
+
+def read_tasks(port: int) -> None:
+    """Say how many rows a core reads in a second: of a log, of many partitions, and of a store."""
+    from pyspark.sql import types
+    from pyspark.sql.worker.plan_data_source_read import records_to_arrow_batches
+
+    from peermesh.spark import options, source
+
+    is_old = hasattr(options, "read_options")
+    read = options.read_options if is_old else options.read_source_options
+    log = types.StructType().add("topic" if is_old else "key", "string").add("partition", "integer")
+    log = log.add("offset", "long").add("timestamp", "timestamp").add("value", "string")
+    store = types.StructType().add("key", "string").add("value", "string").add("revision", "long")
+    rates = {}
+    for name, place, schema in (
+        ("string", {"log": "bulk"}, log),
+        ("a thousand partitions", {"log": "many"}, log),
+        ("store", {"store": "table"}, store),
+    ):
+        kind = source.LogRangeReader if "log" in place else source.StoreReader
+        reader = kind(read({"peers": f"127.0.0.1:{port}", **place}), schema)
+        for _ in range(2):  # The first one joins, and sorts keys.
+            parts, rows = reader.partitions(), 0
+            begin = time.process_time()
+            for part in parts:
+                found = records_to_arrow_batches(iter(reader.read(part)), 10_000, schema, None)
+                rows += sum(batch.num_rows for batch in found)
+            rates[name] = rows / (time.process_time() - begin)
+    print(json.dumps(rates), flush=True)
+    os._exit(0)  # The endpoint's thread goes on.
+
+
+def measure_tasks(options: argparse.Namespace) -> None:
+    """Print what a core reads, of both releases in turns."""
+    found: dict[str, list[float]] = {}
+    with started(ROOT, "keeper", options.rows, options.stored) as keeper:
+        assert keeper.stdout is not None
+        port = int(keeper.stdout.readline())
+        for _ in range(options.rounds):
+            for prefix, tree in (("", ROOT), ("old ", options.old)):
+                if tree is not None:
+                    with started(tree, "tasks", port) as task:
+                        assert task.stdout is not None
+                        for name, rate in json.loads(task.stdout.readline()).items():
+                            found.setdefault(prefix + name, []).append(rate)
+    print("| a task's Python | rows/s of a core |\n|---|---:|")
+    for name, each in sorted(found.items()):
+        print(f"| {name} | {median(each):,.0f} |")
+
+
+# -- the run ---------------------------------------------------------------------------------------
+
+
+class Took(NamedTuple):
+    """What a run took."""
+
+    seconds: float
+    processor_seconds: float
+
+
+def processor_seconds(*roots: int) -> float:
+    """Give the processor time of processes and all that they have started."""
+    parents, spent = {}, {}
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (place / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # It has ended.
+        process = int(place.name)
+        parents[process], spent[process] = int(words[1]), sum(map(int, words[11:15]))
+    found = 0
+    for process in spent:
+        above = process
+        while above not in roots and above in parents:
+            above = parents[above]
+        found += spent[process] if above in roots else 0
+    return found / TICKS
+
+
+class Session:
+    """A session in a process of its own, of one release."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self.cases: list[str] = self._answer()
+
+    def _answer(self) -> Any:
+        assert self._process.stdout is not None
+        return json.loads(self._process.stdout.readline())
+
+    def run(self, case: str, keeper: int) -> Took:
+        """Run a case; processor time is that of the session, all its processes, and the keeper."""
+        assert self._process.stdin is not None
+        before = processor_seconds(self._process.pid, keeper)
+        print(case, file=self._process.stdin, flush=True)
+        seconds: float = self._answer()
+        return Took(seconds, processor_seconds(self._process.pid, keeper) - before)
+
+
+@contextmanager
+def started(tree: Path, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """Run this file with the packages of a checkout; it ends when its input does."""
+    environment = {**os.environ, "PYTHONPATH": str(tree), "PYSPARK_PYTHON": sys.executable}
+    process = subprocess.Popen(
+        [sys.executable, "-P", __file__, *map(str, arguments)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait()
+
+
+def measure(options: argparse.Namespace) -> dict[str, list[Took]]:
+    """Give what each case took, once for each round."""
+    found: dict[str, list[Took]] = {}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="peermesh-bench-")))
+        keeper = stack.enter_context(started(ROOT, "keeper", options.rows, options.stored))
+        assert keeper.stdout is not None
+        port = int(keeper.stdout.readline())
+        sessions = {}
+        for prefix, tree in (("", ROOT), ("old ", options.old)):
+            if tree is not None:
+                place = folder / (prefix or "new")
+                place.mkdir()
+                process = stack.enter_context(started(tree, "session", port, place))
+                sessions[prefix] = Session(process)
+        sessions[""].run("files", keeper.pid)
+        for number in range(options.rounds + 1):
+            for case in options.cases or sorted({c for s in sessions.values() for c in s.cases}):
+                for prefix, session in sessions.items():
+                    is_slow = prefix and case in ("a thousand partitions", "one partition")
+                    if case == "files" or case not in session.cases or (is_slow and number != 1):
+                        continue
+                    took = session.run(case, keeper.pid)
+                    if number:  # The first round warms up.
+                        found.setdefault(prefix + case, []).append(took)
+                    words = f"{took.seconds:.2f} s, {took.processor_seconds:.2f} s of processors"
+                    print(f"{number}: {prefix}{case} {words}", file=sys.stderr, flush=True)
+    return found
+
+
+def report(found: Mapping[str, list[Took]], options: argparse.Namespace) -> None:
+    rows = {"store": options.stored, "a thousand partitions": 20_000, "one partition": 20_000}
+    count = {name: rows.get(name.removeprefix("old "), options.rows) for name in found}
+    print("| case | rows/s | rows for a second of processors |\n|---|---:|---:|")
+    for name in sorted(found):
+        wall, processors = (count[name] / median(each) for each in zip(*found[name], strict=True))
+        print(f"| {name} | {wall:,.0f} | {processors:,.0f} |")
+    print("\n| ratio of a round | by time | by processors | wanted |\n|---|---:|---:|---|")
+    for name, against, words, bar in BARS:
+        if against not in found:
+            continue
+        ratios = [
+            median(count[name] / one / (count[against] / other) for one, other in pairs)
+            for pairs in (
+                [
+                    (one[at], other[at])
+                    for one, other in zip(found[name], found[against], strict=False)
+                ]
+                for at in (0, 1)
+            )
+        ]
+        print(f"| {name} / {against} | {ratios[0]:.2f} | {ratios[1]:.2f} | {words} {bar} |")
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["keeper"]:
+        keep(int(sys.argv[2]), int(sys.argv[3]))
+    elif sys.argv[1:2] == ["session"]:
+        serve(int(sys.argv[2]), Path(sys.argv[3]))
+    elif sys.argv[1:2] == ["tasks"]:
+        read_tasks(int(sys.argv[2]))
+    else:
+        parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+        parser.add_argument("--old", type=Path, help="a checkout of an earlier release")
+        parser.add_argument("--rows", type=int, default=400_000, help="entries of the log")
+        parser.add_argument("--stored", type=int, default=1_000_000, help="entries of the store")
+        parser.add_argument("--rounds", type=int, default=3)
+        parser.add_argument("--cases", nargs="*", help="these alone, such as string store")
+        parser.add_argument("--tasks", action="store_true", help="without Spark, by processors")
+        options = parser.parse_args()
+        if options.tasks:
+            measure_tasks(options)
+        else:
+            report(measure(options), options)
+
+
+if __name__ == "__main__":
+    main()

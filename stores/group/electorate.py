@@ -1,0 +1,194 @@
+"""The members of a group as their leader sees them: who has what, who votes, and who takes over.
+
+Here is decided what its journal says of voters: a change that a person asks for, a voter in the
+place of its earlier life; and who is to lead next. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from stores.group.applied_state import AppliedState
+from stores.group.ballot import Ballot
+from stores.group.effects import Effect, Send
+from stores.group.entries import VotersEntry
+from stores.group.followers import Followers
+from stores.group.membership import MemberStatus, Wanted, next_voters
+from stores.group.messages import TimeoutNow
+from stores.group.positions import MemberId, Voters
+from stores.group.quorum import ChangeRefusal, has_majority, refusal_of
+from stores.group.reads import ReadRounds
+from stores.group.roles import Timing
+
+HEALTHY_TICKS: Final = 5
+"""A member that echoed within so many ticks is there, for a change that counts on it."""
+
+CHANGE_TICKS: Final = 10
+"""Ticks for which the round of a change counts: then its caller has to ask anew."""
+
+
+@dataclass(slots=True)
+class _Change:
+    """A change of the voters that was asked for, and waits for a round of its own."""
+
+    voters: Voters
+    round: int
+    """The first round that began after it was asked for."""
+    tick: int
+
+
+@dataclass(slots=True)
+class _Transfer:
+    """A hand-over under way: the leader takes nothing on meanwhile."""
+
+    to: MemberId
+    ticks_left: int
+
+
+class Electorate:
+    """The members in one term of their leader."""
+
+    def __init__(
+        self,
+        ballot: Ballot,
+        state: AppliedState,
+        timing: Timing,
+        wanted: Wanted,
+        followers: Followers,
+        rounds: ReadRounds,
+    ) -> None:
+        """Know what ``followers`` say; a change waits for one of the ``rounds``."""
+        self._ballot = ballot
+        self._state = state
+        self._journal = state.journal
+        self._timing = timing
+        self._wanted = wanted
+        self._followers = followers
+        self._rounds = rounds
+        self._transfer: _Transfer | None = None
+        self._change: _Change | None = None
+
+    # -- what is so ------------------------------------------------------------------------------
+
+    @property
+    def is_handing_over(self) -> bool:
+        """True while another voter is to take the lead: nothing is taken on meanwhile."""
+        return self._transfer is not None
+
+    def members(self) -> list[MemberStatus]:
+        """Give what is known of all members, this one too."""
+        own, voters = self._ballot.member, self._journal.voters.current
+        others = (each for each in self._followers.status(voters) if each.member != own)
+        own_status = MemberStatus(
+            own, own in voters, is_whole=True, match=self._journal.durable, silent_ticks=0
+        )
+        return [own_status, *others]
+
+    @property
+    def is_removed(self) -> bool:
+        """True once the leader's own removal is committed: it leads no more."""
+        is_voter = self._ballot.member in self._journal.voters.current
+        return not is_voter and self._state.is_voters_committed
+
+    @property
+    def has_majority(self) -> bool:
+        """True if a majority echoed within the longest election timeout."""
+        voters = self._journal.voters.current
+        return has_majority(voters, filter(self.is_there, voters))
+
+    def matched(self, member: MemberId) -> int:
+        """Give the index up to which all is durable at a member."""
+        if member == self._ballot.member:
+            return self._journal.durable
+        return self._followers.matched(member)
+
+    def is_there(self, member: MemberId) -> bool:
+        """Tell whether a member may be there: it echoes, or had no time to since the term began."""
+        ticks = self._timing.timeout_ticks_max
+        is_young = self._followers.tick <= ticks
+        is_own = member == self._ballot.member
+        return is_young or is_own or self._followers.is_in_touch(member, ticks)
+
+    # -- changes ---------------------------------------------------------------------------------
+
+    def change(self, voters: Voters) -> ChangeRefusal | None:
+        """Put other voters in force, one of them added or removed; ``None`` if that is done.
+
+        A majority of the new ones has to echo a round that began after this was asked for: ask
+        again while it is ``UNCONFIRMED``.
+        """
+        if not self._state.is_voters_committed:
+            return ChangeRefusal.UNDER_WAY
+        refusal = self._refusal_of(voters, 0)
+        if refusal is None and self._refusal_of(voters, self._round_for(voters)) is not None:
+            refusal = ChangeRefusal.UNCONFIRMED
+        if refusal is None:
+            self._change = None
+            self._journal.append(VotersEntry(self._ballot.term, voters))
+        return refusal
+
+    def put_alone(self, voter: MemberId) -> None:
+        """Put one member alone in force, whatever the others are."""
+        self._journal.append(VotersEntry(self._ballot.term, (voter,)))
+
+    def replace(self) -> None:
+        """Replace a voter's earlier life, or add a voter that is wanted, one at a time."""
+        if self._state.is_voters_committed:
+            current = self._journal.voters.current
+            settled = self._followers.settled(self._state.commit)
+            gone = [voter for voter in current if not self.is_there(voter)]
+            voters = next_voters(current, settled, gone, self._wanted)
+            if voters is not None:
+                self.change(voters)
+
+    def _round_for(self, voters: Voters) -> int:
+        """Give the round that a change waits for; it begins now, if this is the first asking."""
+        asked, tick = self._change, self._followers.tick
+        if asked is None or asked.voters != voters or tick - asked.tick > CHANGE_TICKS:
+            asked = self._change = _Change(voters, self._rounds.round + 1, tick)
+            self._rounds.is_due = True
+        return asked.round
+
+    def _refusal_of(self, voters: Voters, least_round: int) -> ChangeRefusal | None:
+        """Judge a change, where those are healthy that echoed a round, or a later one."""
+        own, followers = self._ballot.member, self._followers
+
+        def is_healthy(member: MemberId) -> bool:
+            is_current = followers.echoed(member) >= least_round
+            return member == own or (is_current and followers.is_healthy(member, HEALTHY_TICKS))
+
+        return refusal_of(
+            self._journal.voters.current,
+            voters,
+            is_healthy=is_healthy,
+            is_level=lambda member: self.matched(member) >= self._state.commit,
+            is_there=self.is_there,
+        )
+
+    # -- the next leader ---------------------------------------------------------------------------
+
+    def transfer(self, to: MemberId) -> bool:
+        """Hand over to a voter; ``False`` if it is none, or not in touch."""
+        is_other = to != self._ballot.member and to in self._journal.voters.current
+        if not is_other or not self._followers.is_healthy(to, HEALTHY_TICKS):
+            return False
+        self._transfer = _Transfer(to, self._timing.timeout_ticks_min)
+        return True
+
+    def hand_over(self) -> list[Effect]:
+        """Have the heir of a transfer ask for votes once it is level; give up after a timeout."""
+        if self._transfer is None:
+            return []
+        self._transfer.ticks_left -= 1
+        if self._transfer.ticks_left < 0:
+            self._transfer = None
+        elif self.matched(self._transfer.to) == self._journal.end.index:
+            return [Send(self._transfer.to, TimeoutNow(self._ballot.term))]
+        return []
+
+    def pass_on(self) -> list[Effect]:
+        """Step down: of the voters in touch the one with the longest journal is to take over."""
+        others = [v for v in self._journal.voters.current if v != self._ballot.member]
+        heir = max(others, key=lambda v: (self.is_there(v), self.matched(v)), default=None)
+        return [Send(heir, TimeoutNow(self._ballot.term))] if heir is not None else []
