@@ -91,7 +91,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with Spark and long files: at the end one core would wait for them."""
+    """Sort Spark and long files first: a core that gets one at the end runs alone."""
     items.sort(
         key=lambda item: (
             item.get_closest_marker("spark") is None and item.location[0] not in LONG_FILES
