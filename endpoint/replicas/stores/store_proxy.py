@@ -77,7 +77,8 @@ class RemoteSource:
             has_values=has_values,
             revision=revision,
         )
-        is_for_master = self._is_for_master and not revision  # What is kept, whoever has it says.
+        # Any replica may have kept a revision.
+        is_for_master = self._is_for_master and not revision
         answer, found = await self._part.read(ask, is_for_master=is_for_master)
         return scanning.Page(_entries(answer), revision or found, answer.continuation)
 

@@ -134,7 +134,7 @@ def test_the_next_question_is_under_way_while_the_last_answer_is_looked_at(log):
     held = Held(log)
     found = reader(held).read((Range(0, 0, 20),))
     assert next(found).count == 10
-    for _ in range(2):  # the second one, too, though nobody has asked for what it brings
+    for _ in range(2):  # after the second fetch, which the reader sends ahead, too
         assert held.asked.acquire(timeout=limit())
     held.may_answer.release()
     assert [piece.offset for piece in found] == [10]
