@@ -6,6 +6,7 @@ for however long the consumer is away: so names have a limit, and no time after 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +17,8 @@ from peermesh.brokers.qos2.catalogue import CURSORS, MARKS, erase_all
 from peermesh.brokers.qos2.errors import Refused
 from peermesh.brokers.qos2.limits import CONSUMERS_MAX, CONSUMERS_OF_PRINCIPAL_MAX
 from peermesh.brokers.qos2.place import Table
+from stores.batch import Batch
+from wire.errors import GuardFailed
 
 SESSIONS: Final = "session/"
 OWNERS: Final = "owner/"
@@ -89,7 +92,8 @@ class Names:
     async def forget(self, consumer: str) -> None:
         """Remove a name, and its places in topics; a session of it can acknowledge nothing more.
 
-        Raises ``Refused`` if there is none.
+        A consumer that logs in meanwhile begins anew, and the name stays its owner's. Raises
+        ``Refused`` if there is none.
         """
         if consumer not in await self.owners():
             raise Refused(f"there is no consumer {consumer}: see the list")
@@ -97,4 +101,7 @@ class Names:
         for kind in (CURSORS, MARKS):
             entries = self._table.entries(prefix=f"{kind}{consumer} ")
             keys += [str(each.key) async for each in entries]
-        await erase_all(self._table, [*keys, OWNERS + consumer])
+        await erase_all(self._table, keys)
+        last = Batch().if_absent(session_key(consumer)).erase(OWNERS + consumer)
+        with suppress(GuardFailed):
+            await (await self._table.batch(last)).applied()

@@ -100,6 +100,22 @@ async def test_a_forgotten_consumer_begins_anew_and_its_connection_acknowledges_
         assert (await consumer.get()).payload == b"1"
 
 
+async def test_a_name_that_is_used_while_it_is_forgotten_stays_its_owners(monkeypatch) -> None:
+    async with Endpoint() as endpoint, open_shelf(endpoint, Place()) as shelf:
+        assert await shelf.owns("billing", TILL)
+        erase_all = names.erase_all
+
+        async def erase(*arguments):
+            await erase_all(*arguments)
+            assert await shelf.owns("billing", TILL)
+            await shelf.enter("billing", b"token")
+
+        monkeypatch.setattr(names, "erase_all", erase)
+        await Topics(shelf).forget("billing")
+        assert not await shelf.owns("billing", BAR)
+        assert await shelf.names.owner("billing") == TILL.name
+
+
 async def test_a_consumer_is_forgotten_at_another_broker(tmp_path) -> None:
     async with with_follower(tmp_path / "topics", tmp_path / "copies") as (keeper, follower):
         assert await keeper.shelf.owns("billing", TILL)
