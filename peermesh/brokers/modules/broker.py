@@ -244,7 +244,8 @@ class ModuleBroker:
             try:
                 self._start(seat, worker)
             except BrokerError as error:
-                logger.error("%s; %d messages wait for it", error, waiting)
+                what = "are dropped with it" if seat.is_leaving else "wait for it"
+                logger.error("%s; %d messages %s", error, waiting, what)
         if seat.is_leaving and not worker.is_started:
             self._finish(seat)
             worker.never_started()
