@@ -23,8 +23,8 @@ class Crossing(Protocol):
     def call_sync(self, function: Callable[[], Result]) -> Result:
         """Run a function over there, and wait for its result."""
 
-    def start(self, task: Task) -> None:
-        """Start a task over there; nothing is told of its end."""
+    def spawn(self, task: Task) -> None:
+        """Start a task of which nothing is told; to be called over there."""
 
 
 @contextmanager
@@ -36,6 +36,7 @@ def hosted(way: Crossing, manager: AbstractAsyncContextManager[Result]) -> Itera
     """
     scope, closing = trio.CancelScope(), trio.Event()
     opened, closed = trio.Event(), trio.Event()
+    has_begun = False
     found: list[Result] = []
     errors: list[Exception] = []
 
@@ -52,15 +53,24 @@ def hosted(way: Crossing, manager: AbstractAsyncContextManager[Result]) -> Itera
             opened.set()
             closed.set()
 
-    way.start(live)
+    def begin() -> None:
+        nonlocal has_begun
+        way.spawn(live)
+        has_begun = True
+
+    async def leave() -> None:
+        if has_begun:
+            (closing.set if found else scope.cancel)()
+            await closed.wait()
+
     try:
+        way.call_sync(begin)  # Ctrl-C can strike here before that is sent, and after it is done.
         way.call(opened.wait)
         if not found:
             raise errors[0] if errors else EndpointClosed("its endpoint ended meanwhile")
         yield found[0]
     finally:
         with suppress(EndpointClosed, StoreClosed):
-            way.call_sync(closing.set if found else scope.cancel)
-            way.call(closed.wait)
+            way.call(leave)
     if errors:  # It broke within the block.
         raise errors[0]

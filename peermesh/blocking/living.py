@@ -247,9 +247,9 @@ class Passage:
         """Have a task of the room enter a block, and leave it; see ``hosting``."""
         return hosted(self, manager)
 
-    def start(self, task: Task) -> None:
-        """Start a task over there that ends with the endpoint; nothing is told of its end."""
-        self.call_sync(self._room.begin, task, lambda _: None)
+    def spawn(self, task: Task) -> None:
+        """Start a task that ends with the endpoint; to be called over there."""
+        self._room.begin(task, lambda _: None)
 
     def hold(self, handle: Held) -> None:
         """Tell a handle of the endpoint's end, and of forks."""

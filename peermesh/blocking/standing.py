@@ -89,9 +89,9 @@ class PortalPassage:
         self._check()
         return self._portal.call_sync(partial(function, *arguments, **options))
 
-    def start(self, task: Task) -> None:
-        """Start a task over there; nothing is told of its end."""
-        self._portal.call_sync(self._portal.spawn, task)
+    def spawn(self, task: Task) -> None:
+        """Start a task of which nothing is told; to be called over there."""
+        self._portal.spawn(task)
 
     def close(self, close: Callable[[], None]) -> None:
         """Close what waits for nothing, once more or after its end, too."""

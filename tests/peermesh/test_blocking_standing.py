@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -131,6 +131,22 @@ def test_ctrl_c_ends_an_opening_that_would_last_for_ever():
             raise AssertionError("it never opens")
     thread.join()
     assert service.told == ["cancelled"]
+
+
+@pytest.mark.parametrize(("is_sent", "told"), [(False, []), (True, ["cancelled"])])
+def test_ctrl_c_while_the_task_over_there_starts_leaves_nothing(monkeypatch, is_sent, told):
+    service = Service()
+
+    def interrupted(self: PortalPassage, function: Callable[[], None]) -> None:
+        if is_sent:
+            self._portal.call_sync(function)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PortalPassage, "call_sync", interrupted)
+    with pytest.raises(KeyboardInterrupt), standing() as passage:
+        with passage.hosted(service.never()):
+            raise AssertionError("it never opens")
+    assert service.told == told
 
 
 def test_an_endpoint_that_ends_meanwhile_ends_what_is_opening():
