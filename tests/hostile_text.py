@@ -21,17 +21,20 @@ SPACES = " \u00a0\u202f\u3000"
 CHUNK = 0x4000
 
 
+EVERYTHING = "".join(map(chr, range(sys.maxunicode + 1)))
+_HIDDEN = frozenset(HIDING.findall(EVERYTHING))
+
+
 def is_hostile(letter: str) -> bool:
     """Tell whether a character may not come out as it is."""
     kind = unicodedata.category(letter)
-    return bool(
+    return (
         kind in {"Cc", "Cf", "Cs", "Zl", "Zp"}
-        or HIDING.match(letter)
+        or letter in _HIDDEN
         or (kind == "Zs" and letter not in SPACES)
     )
 
 
-EVERYTHING = [chr(number) for number in range(sys.maxunicode + 1)]
 HOSTILE = "".join(filter(is_hostile, EVERYTHING))
 ENCODABLE = "".join(each for each in HOSTILE if unicodedata.category(each) != "Cs")
 """What a value can hold: UTF-8 has no lone surrogates."""
@@ -40,7 +43,7 @@ ENCODABLE = "".join(each for each in HOSTILE if unicodedata.category(each) != "C
 def chunks() -> Iterator[str]:
     """Give every code point once, in texts of ``CHUNK``, each between two letters."""
     for start in range(0, len(EVERYTHING), CHUNK):
-        yield f"a{''.join(EVERYTHING[start : start + CHUNK])}z"
+        yield f"a{EVERYTHING[start : start + CHUNK]}z"
 
 
 def found_in(shown: str, *, kept: str = "\n") -> set[str]:

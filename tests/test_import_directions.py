@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from configparser import ConfigParser
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import permutations
 
@@ -95,20 +96,25 @@ def _is_in(name: str, package: str) -> bool:
     return name == package or name.startswith(f"{package}.")
 
 
-GRAPH = graph_of({path: tree(path) for path in MODULES})
 CONTRACTS = ConfigParser()
 CONTRACTS.read(ROOT / ".importlinter")
 
 
+@cache
+def product() -> Graph:
+    """Read all of the product, once; not where its tests are only collected."""
+    return graph_of({path: tree(path) for path in MODULES})
+
+
 @pytest.mark.parametrize("package", LAYERS)
 def test_no_modules_import_each_other(package: str) -> None:
-    graph = {name: found for name, found in GRAPH.items() if _is_in(name, package)}
+    graph = {name: found for name, found in product().items() if _is_in(name, package)}
     assert circle(graph) == []
 
 
 @pytest.mark.parametrize(("low", "high"), sorted(directions(CONTRACTS)))
 def test_what_is_below_knows_nothing_above(low: str, high: str) -> None:
-    assert way(GRAPH, low, high) == []
+    assert way(product(), low, high) == []
 
 
 def test_the_directions_are_those_of_rooms_and_packages() -> None:
@@ -117,7 +123,7 @@ def test_the_directions_are_those_of_rooms_and_packages() -> None:
     assert {("stores", "net"), ("net", "stores")} <= found
     assert ("endpoint.replicas", "endpoint.loop") in found
     assert ("endpoint.replicas.stores", "endpoint.replicas.logs") in found
-    assert all(low in GRAPH for low, _ in found), "a name of the contracts is no module"
+    assert all(low in product() for low, _ in found), "a name of the contracts is no module"
 
 
 @pytest.mark.parametrize(

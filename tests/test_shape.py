@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from configparser import ConfigParser
+from functools import cache
 
 import pytest
 
@@ -31,6 +32,9 @@ from tests.shape import (
 
 REASON_SIZE_MIN = 8  # characters: enough for two words, too many for none
 
+OWN = "tests/test_shape.py"
+"""It names what it forbids."""
+
 SLEEP = re.compile(r"\bsleep\(")
 
 LEFTOVERS = re.compile(r"\b(?:FIXME|TODO|XXX|HACK)\b|\bbreakpoint\(|\bset_trace\(")
@@ -41,6 +45,7 @@ MOCK_LIBRARIES = {"mock", "unittest.mock", "pytest_mock"}
 _WAITS = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
 
 
+@cache
 def cores() -> tuple[str, ...]:
     """Read the pure modules and packages from the contract that keeps them so: one list."""
     contracts = ConfigParser()
@@ -87,48 +92,65 @@ def offers(module: ast.Module) -> bool:
     return any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets)
 
 
-@pytest.mark.parametrize("path", INITS)
-def test_a_package_says_what_it_offers(path):
-    imports = [name for name in imported_modules(tree(path)) if not name.startswith("__future__")]
-    assert not imports or offers(tree(path)), "it imports, but has no __all__"
+def lines_of(paths: Iterable[str], search: Callable[[str], Iterable[int]]) -> dict[str, list[int]]:
+    """Give the lines that a search finds, by file: those files alone that have some."""
+    found = {path: sorted(set(search(path))) for path in paths}
+    return {path: lines for path, lines in found.items() if lines}
 
 
-@pytest.mark.parametrize("path", MODULES)
-def test_a_module_says_what_it_is_for(path):
-    assert ast.get_docstring(tree(path)), "the first line of a module says its one purpose"
+def test_a_package_says_what_it_offers():
+    def imports(path: str) -> bool:
+        return any(not name.startswith("__future__") for name in imported_modules(tree(path)))
+
+    silent = [path for path in INITS if imports(path) and not offers(tree(path))]
+    assert not silent, "they import, but have no __all__"
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if is_core(path)])
-def test_a_core_neither_waits_nor_reaches_out(path):
-    waits = [node.lineno for node in ast.walk(tree(path)) if isinstance(node, _WAITS)]
-    assert not waits, "awaits belong into a driver"
-    calls = [call for call in called_names(tree(path)) if call[0] in CALLS_BANNED_IN_CORES]
-    assert not calls, "time, ids and randomness are arguments of a core"
+def test_a_module_says_what_it_is_for():
+    silent = [path for path in MODULES if not ast.get_docstring(tree(path))]
+    assert not silent, "the first line of a module says its one purpose"
 
 
-@pytest.mark.parametrize("path", [path for path in EVERYTHING if path != "tests/test_shape.py"])
-def test_nothing_is_left_over(path):
-    lines = enumerate(source(path).splitlines(), start=1)
-    assert not [number for number, line in lines if LEFTOVERS.search(line)]
+def test_a_core_neither_waits_nor_reaches_out():
+    def waits(path: str) -> Iterator[int]:
+        return (node.lineno for node in ast.walk(tree(path)) if isinstance(node, _WAITS))
+
+    def calls(path: str) -> Iterator[int]:
+        return (line for name, line in called_names(tree(path)) if name in CALLS_BANNED_IN_CORES)
+
+    found = [path for path in MODULES if is_core(path)]
+    assert lines_of(found, waits) == {}, "awaits belong into a driver"
+    assert lines_of(found, calls) == {}, "time, ids and randomness are arguments of a core"
 
 
-@pytest.mark.parametrize("path", EVERYTHING)
-def test_whoever_silences_a_tool_says_why(path):
-    lines = source(path).splitlines()
-    silent = [
-        number
-        for number, reason in suppressions(source(path))
-        if len(reason) < REASON_SIZE_MIN and not lines[number - 2].strip().startswith("#")
-    ]
-    assert not silent, "say why in the same comment, or in one on the line above"
+def test_nothing_is_left_over():
+    def leftovers(path: str) -> Iterator[int]:
+        lines = enumerate(source(path).splitlines(), start=1)
+        return (number for number, line in lines if LEFTOVERS.search(line))
+
+    assert lines_of((path for path in EVERYTHING if path != OWN), leftovers) == {}
 
 
-@pytest.mark.parametrize("path", TESTS)
-def test_tests_wait_for_truths_and_fake_nothing(path):
-    sleeps = [line for name, line in called_names(tree(path)) if name == "sleep"]
-    sleeps += [line for line in embedded_sleeps(tree(path)) if path != "tests/test_shape.py"]
-    assert not sleeps, f"sleeps in lines {sleeps}: wait for a truth, or own the clock (elapse)"
-    assert not MOCK_LIBRARIES & set(imported_modules(tree(path))), "doubles are product code here"
+def test_whoever_silences_a_tool_says_why():
+    def silent(path: str) -> Iterator[int]:
+        lines = source(path).splitlines()
+        for number, reason in suppressions(source(path)):
+            if len(reason) < REASON_SIZE_MIN and not lines[number - 2].strip().startswith("#"):
+                yield number
+
+    found = lines_of(EVERYTHING, silent)
+    assert found == {}, "say why in the same comment, or in one on the line above"
+
+
+def test_tests_wait_for_truths_and_fake_nothing():
+    def sleeps(path: str) -> Iterator[int]:
+        yield from (line for name, line in called_names(tree(path)) if name == "sleep")
+        if path != OWN:
+            yield from embedded_sleeps(tree(path))
+
+    assert lines_of(TESTS, sleeps) == {}, "wait for a truth, or own the clock (elapse)"
+    fakes = [path for path in TESTS if MOCK_LIBRARIES & set(imported_modules(tree(path)))]
+    assert not fakes, "doubles are product code here"
 
 
 def test_every_package_is_typed_and_known():
