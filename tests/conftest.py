@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+from collections.abc import Generator
 from functools import cache
 from pathlib import Path
 
@@ -40,6 +41,22 @@ def pytest_configure(config: pytest.Config) -> None:
         # So a shell starts what runs in its background, and every program inherits it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(time_net, "time_net")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, object, object]:
+    """Escape lone surrogates, which UTF-8 has none of: one in a failure ended the whole run."""
+    return _encodable((yield))
+
+
+def _encodable(data: object) -> object:
+    if isinstance(data, str):
+        return data.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(data, dict):
+        return {key: _encodable(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return type(data)(map(_encodable, data))
+    return data
 
 
 @cache
