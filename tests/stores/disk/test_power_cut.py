@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing, suppress
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +15,7 @@ from stores.sealing import StorageKeys
 from tests.stores.disk.kinds import KINDS, Kind
 from tests.stores.disk.log_replicas import LogReplicaKind
 from tests.stores.disk.replicas import ReplicaKind
+from tests.thirds import THIRDS
 from wire.errors import BackendFailure
 
 apsw = pytest.importorskip("apsw")
@@ -164,11 +166,12 @@ def after_a_cut(
     return disk, acknowledged, history.index(found) if history else 0
 
 
-def test_power_may_fail_at_any_write(tmp_path: Path, kind: Kind) -> None:
+@pytest.mark.parametrize("third", THIRDS)
+def test_power_may_fail_at_any_write(tmp_path: Path, kind: Kind, third: int) -> None:
     disk, acknowledged, found = after_a_cut(kind, tmp_path / "whole.db", None)
     assert acknowledged == found == COMMITS
     assert disk.write_count > 20 * COMMITS / 2
-    for cut_at in range(disk.write_count):
+    for cut_at in range(third, disk.write_count, 3):
         _, acknowledged, found = after_a_cut(kind, tmp_path / f"{cut_at}.db", cut_at)
         assert found >= acknowledged, f"acknowledged and lost at write {cut_at}"
 
@@ -187,19 +190,18 @@ def test_without_waiting_for_the_disk_the_same_test_finds_losses(tmp_path: Path,
     assert lost, "a test that cannot fail shows nothing"
 
 
+@pytest.mark.parametrize("third", THIRDS)
 @pytest.mark.parametrize("name", ["log.db", "log-encrypted.db", "store.db", "store-encrypted.db"])
 def test_power_may_fail_at_any_write_of_an_upgrade(
-    tmp_path: Path, keys: StorageKeys, name: str
+    tmp_path: Path, keys: StorageKeys, name: str, third: int
 ) -> None:
     kind = (LogReplicaKind if "log" in name else ReplicaKind)(keys if "encrypted" in name else None)
     expected = upgraded(kind, tmp_path / "whole.db", name, None)[1]
-    cut_at = 0
-    while True:
+    for cut_at in count(third, 3):
         disk, found = upgraded(kind, tmp_path / f"{cut_at}.db", name, cut_at)
         assert found == expected, f"at write {cut_at}"
         if not disk.is_dark:
             break
-        cut_at += 1
     assert cut_at > 10
 
 

@@ -21,6 +21,7 @@ from stores.replica.effects import News, Told
 from stores.replica.tables.core import TableCore
 from stores.table.machine import TableMachine
 from tests.stores.replica.conftest import Node, World
+from tests.thirds import THIRDS
 
 SILENCE_TICKS = DEFAULT_TIMING.timeout_ticks_max + 1
 """Ticks after which every clone takes note that its master is silent."""
@@ -296,12 +297,12 @@ PROMOTIONS = [
 
 
 def try_everywhere(
-    make_story: Callable[[], Story], fault: Callable[[Story], None]
+    make_story: Callable[[], Story], fault: Callable[[Story], None], third: int
 ) -> Iterator[Story]:
-    """Tell the story once for each of its steps, with the fault before that step."""
+    """Tell the story once for every third of its steps, with the fault before that step."""
     count = sum(1 for _ in make_story().steps())
     assert count > 20
-    for number in range(count):
+    for number in range(third, count, 3):
         story = make_story()
         for step, _ in enumerate(story.steps()):
             if step == number:
@@ -324,32 +325,41 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stores.group.snapshots.WINDOW_PARTS", 2)
 
 
+@pytest.mark.parametrize("third", THIRDS)
 @pytest.mark.parametrize("fault", HARMLESS)
 def test_after_a_fault_of_links_or_clones_all_converge_and_nothing_is_lost(
-    fault: Any, make_story: Callable[[], Story]
+    fault: Any, make_story: Callable[[], Story], third: int
 ) -> None:
-    for story in try_everywhere(make_story, fault):
+    for story in try_everywhere(make_story, fault, third):
         story.check_counter()
         for node in story.nodes:
             assert node in story.gone or len(node.outcomes) == node.core.requests.last_request
 
 
 @pytest.mark.long
-def test_a_clone_may_be_away_for_longer_than_any_timeout(make_story: Callable[[], Story]) -> None:
-    for story in try_everywhere(make_story, keep_a_clone_away_for_longer_than_any_timeout):
+@pytest.mark.parametrize("third", range(3))
+def test_a_clone_may_be_away_for_longer_than_any_timeout(
+    make_story: Callable[[], Story], third: int
+) -> None:
+    fault = keep_a_clone_away_for_longer_than_any_timeout
+    for story in try_everywhere(make_story, fault, third):
         story.check_counter()
 
 
-def test_a_restarted_master_has_all_that_it_acknowledged(make_world: type[World]) -> None:
-    for story in try_everywhere(lambda: Story(make_world(), Disk()), restart_the_master):
+@pytest.mark.parametrize("third", THIRDS)
+def test_a_restarted_master_has_all_that_it_acknowledged(
+    make_world: type[World], third: int
+) -> None:
+    for story in try_everywhere(lambda: Story(make_world(), Disk()), restart_the_master, third):
         story.check_counter()
 
 
+@pytest.mark.parametrize("third", THIRDS)
 @pytest.mark.parametrize("fault", PROMOTIONS)
 def test_all_follow_a_promoted_clone_and_nothing_happens_twice(
-    fault: Any, make_story: Callable[[], Story]
+    fault: Any, make_story: Callable[[], Story], third: int
 ) -> None:
-    for story in try_everywhere(make_story, fault):
+    for story in try_everywhere(make_story, fault, third):
         story.count()
 
 
