@@ -185,11 +185,12 @@ class Reader(Bound):
         limit: int = PAGE_COUNT,
         after: bytes | None = None,
         revision: int | None = None,
+        step: int = 1,
     ) -> scanning.Page:
-        """Give a page as ``scan`` does, and decode nothing.
+        """Give a page as ``scan`` does, and decode nothing: its ``rows`` are columns of bytes.
 
-        Each of its ``entries`` is an encoded key with what is stored there, of which ``value`` is
-        encoded, too.
+        With a ``step`` it is only every so many-th entry: their keys cut the store into parts of as
+        many entries, which several readers can go through at once, all of one revision.
         """
         return await self._passage.call(
             self._reader.scan_encoded,
@@ -199,6 +200,7 @@ class Reader(Bound):
             limit=limit,
             after=after,
             revision=revision,
+            step=step,
         )
 
     async def pages(

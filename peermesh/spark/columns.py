@@ -24,7 +24,7 @@ from wire.values import Value
 
 if TYPE_CHECKING:
     from peermesh.spark.offsets import Piece
-    from stores.table import Entry
+    from stores.table.rows import Rows
 
 BATCH_COUNT: Final = 16_384
 """Rows of a batch: what a batch costs of its own is lost among them, and both sides have it in
@@ -127,22 +127,52 @@ class _Places:
 
 
 def store_batches(
-    pages: Iterable[Sequence[tuple[bytes, Entry]]], store: str, value_format: ValueFormat
+    pages: Iterable[Rows], store: str, value_format: ValueFormat
 ) -> Iterator[pa.RecordBatch]:
-    """Give what was read of a store, page by page; raises ``DecodeError`` for what is no entry."""
-    for page in pages:
-        keys: list[bytes | None] = [key for key, _ in page]
+    """Give what was read of a store, in batches; raises ``DecodeError`` for what is no entry."""
+    batch = _StoreBatch(store, value_format)
+    for rows in pages:
+        size = sum(map(len, rows.keys)) + sum(map(len, rows.values))
+        if batch.count and (
+            batch.count + len(rows) > BATCH_COUNT or batch.size + size > BATCH_SIZE
+        ):
+            yield batch.columns()
+            batch = _StoreBatch(store, value_format)
+        batch.add(rows, size)
+    if batch.count:
+        yield batch.columns()
 
-        def where(number: int, keys: Sequence[bytes | None] = keys) -> str:
-            return f"store {store}, key {(keys[number] or b'')[:KEY_SHOWN]!r}"
 
-        yield pa.record_batch(
+class _StoreBatch:
+    """Rows of a store that become one batch."""
+
+    def __init__(self, store: str, value_format: ValueFormat) -> None:
+        self._store = store
+        self._format = value_format
+        self.count = self.size = 0
+        self._keys: list[bytes | None] = []
+        self._values: list[bytes | None] = []
+        self._revisions = array("q")
+
+    def add(self, rows: Rows, size: int) -> None:
+        """Take in a page, which has so many bytes."""
+
+        def where(number: int) -> str:
+            return f"store {self._store}, key {rows.keys[number][:KEY_SHOWN]!r}"
+
+        self._keys += bare_keys(rows.keys, where)
+        self._values += bare_values(rows.values, where)
+        self._revisions.extend(rows.revisions)
+        self.count += len(rows)
+        self.size += size
+
+    def columns(self) -> pa.RecordBatch:
+        """Give the batch."""
+        return pa.record_batch(
             {
-                "key": _texts(bare_keys(keys, where)),
-                "value": _values(
-                    bare_values([each.value for _, each in page], where), value_format
-                ),
-                "revision": _numbers(pa.int64(), array("q", [each.revision for _, each in page])),
+                "key": _texts(self._keys),
+                "value": _values(self._values, self._format),
+                "revision": _numbers(pa.int64(), self._revisions),
             }
         )
 

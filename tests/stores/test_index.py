@@ -28,7 +28,7 @@ KEYS = [encode(number) for number in range(40)]
 
 
 def listed(index, start=b"", stop=None):
-    return [key for _, key in index.places(start, stop)]
+    return [key for places in index.places(start, stop, 7) for key in index.keys(places)]
 
 
 def in_order(keys):
