@@ -26,6 +26,9 @@ from wire.encoding import encode
 CUTS_PER_TASK: Final = 16
 """Places where a task may begin, for the rows of one: so tasks differ by one part in so many."""
 
+VECTORS: Final = b"\x80"
+"""Where encoded vectors begin, as all reserved keys are; numbers, text and bytes are below."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
@@ -67,15 +70,11 @@ def read_table(reader: Reader, key_filter: KeyFilter, stretch: Stretch) -> Itera
 
 
 def _wanted(rows: Rows, key_filter: KeyFilter) -> Rows:
-    flags = [_is_wanted(key, key_filter) for key in rows.keys]
+    if key_filter.is_everything and max(rows.keys, default=b"") < VECTORS:
+        return rows
+    keys = map(decode, rows.keys)
+    flags = [not is_reserved(key) and key_filter.accepts(key) for key in keys]
     return rows if all(flags) else rows.chosen(flags)
-
-
-def _is_wanted(key: bytes, key_filter: KeyFilter) -> bool:
-    if key[0] < 0x80 and key_filter.is_everything:
-        return True  # It is no vector, as all reserved keys are, and need not be looked at.
-    decoded = decode(key)
-    return not is_reserved(decoded) and key_filter.accepts(decoded)
 
 
 def _named(reader: Reader, texts: Iterable[str]) -> Iterator[tuple[bytes, Entry]]:

@@ -26,10 +26,14 @@ class Rows:
 
     @classmethod
     def of(cls, columns: Columns, keys: Sequence[bytes]) -> Rows:
-        """Give the entries of some keys that are all there."""
+        """Give the entries of those keys that are there, in the order of the keys."""
+        found = list(map(columns.values.get, keys))
+        values = [value for value in found if value is not None]
+        if len(values) < len(keys):
+            keys = list(compress(keys, found))  # A value is never empty.
         return cls(
             keys,
-            list(map(columns.values.__getitem__, keys)),
+            values,
             list(map(columns.revisions.__getitem__, keys)),
             list(map(columns.expiries.get, keys)) if columns.expiries else (),
         )
@@ -118,9 +122,7 @@ def rows_of(columns: Columns, keys: Iterable[bytes], *pasts: Mapping[bytes, Entr
     names = list(keys)
     changed = [past for past in pasts if not past.keys().isdisjoint(names)]
     if not changed:
-        known = columns.values
-        is_whole = all(map(known.__contains__, names))
-        return Rows.of(columns, names if is_whole else [key for key in names if key in known])
+        return Rows.of(columns, names)
     entries = ((key, _seen(columns, key, changed)) for key in names)
     return Rows.listed((key, entry) for key, entry in entries if entry is not None)
 
