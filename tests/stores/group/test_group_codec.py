@@ -197,6 +197,30 @@ GOLDEN = {
 """What proxies and replicas say to each other: later releases have to read and write it so."""
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        Rows([b"k"], [b"v"], [3, 4]),
+        Rows([b"k", b"l"], [b"v"], [3, 4]),
+        Rows([b"k"], [], [3], (1, 2)),
+        Rows([b""], [], [3]),
+        Rows([b"k"], [b""], [3]),
+        Rows([b"k"] * 2_001, [], [3] * 2_001),
+    ],
+    ids=repr,
+)
+def test_columns_that_are_no_entries_are_refused(rows):
+    found = Answered(4, bodies.Found(STAMP, ReadAnswerCommand(8, rows, None)))
+    with pytest.raises(DecodeError):
+        CODEC.decode(written(found))
+
+
+def test_a_scan_goes_on_by_one_entry_at_least():
+    scan = ScanCommand(8, 9, b"a", None, 10, True, step=0)
+    with pytest.raises(DecodeError, match="step"):
+        CODEC.decode(written(Ask(4, bodies.Read(STAMP, False, scan)), sender=OUTSIDE))
+
+
 @pytest.mark.parametrize("payload", GOLDEN)
 def test_what_is_said_to_and_by_proxies_has_these_bytes(payload):
     sender, group, content = GOLDEN[payload]
