@@ -7,6 +7,7 @@ else is decoded, and becomes plain JSON.
 from __future__ import annotations
 
 import json
+import struct
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isfinite
@@ -53,6 +54,21 @@ _STARTS: Final = tuple(
     _TEXT_STARTS[first + 0x20 if 0x40 <= first < 0x5C else first] for first in range(256)
 )
 """The same for bytes, too, whose heads are those of texts less 0x20."""
+
+
+_REAL: Final = 0xFB
+
+_unpack_real: Final = struct.Struct(">xd").unpack
+
+_NUMBERS: Final = {
+    sign + low: size
+    for sign in (0, 0x20)
+    for low, size in (
+        *((low, (1, 0)) for low in range(24)),
+        *((24, (2, 24)), (25, (3, 1 << 8)), (26, (5, 1 << 16))),
+    )
+} | {_REAL: (9, 0)}
+"""By the first byte of an encoded number: its bytes, and the least that is encoded so."""
 
 
 def log_batches(
@@ -199,9 +215,25 @@ def bare_values(items: Sequence[bytes | None], where: Where) -> list[bytes | Non
     return [
         item[start:]
         if item and (start := starts[item[0]])
-        else _decoded(item, where(number), "value", _text_of_value)
+        else _number(item) or _decoded(item, where(number), "value", _text_of_value)
         for number, item in enumerate(items)
     ]
+
+
+def _number(item: bytes | None) -> bytes | None:
+    """Give integers of up to 32 bits and reals as JSON, at a tenth of the cost of decoding them.
+
+    All else is left: also what is not encoded as short as it can be.
+    """
+    if not item or (start := _NUMBERS.get(item[0])) is None or len(item) != start[0]:
+        return None
+    if item[0] == _REAL:
+        (real,) = _unpack_real(item)
+        return repr(real).encode() if isfinite(real) else None
+    number = int.from_bytes(item[1:], "big") if start[0] > 1 else item[0] & 0x1F
+    if number < start[1]:
+        return None
+    return b"%d" % (number if item[0] < 0x20 else -1 - number)
 
 
 def _decoded(
