@@ -1,8 +1,8 @@
 """What Spark reads of a log and of a store, in turns with an earlier release and with plain files.
 
 ``python -m benchmarks.spark_reading --old FOLDER``, where FOLDER is a checkout of the earlier one,
-such as ``git worktree add FOLDER COMMIT``. Each has a Spark of its own, and all read from one
-keeper, in a third process. Without ``--old`` there are the ratios to plain files alone.
+such as ``git worktree add FOLDER COMMIT``. Each has a Spark and a keeper of its own. Without
+``--old`` there are the ratios to plain files alone.
 
 With ``--tasks`` there is no Spark: it is the processor time of a task's Python, with Spark's own
 conversion to Arrow, which others on the machine change little.
@@ -194,16 +194,17 @@ def read_tasks(port: int) -> None:
 def measure_tasks(options: argparse.Namespace) -> None:
     """Print what a core reads, of both releases in turns."""
     found: dict[str, list[float]] = {}
-    with started(ROOT, "keeper", options.rows, options.stored) as keeper:
-        assert keeper.stdout is not None
-        port = int(keeper.stdout.readline())
+    with ExitStack() as stack:
+        keepers = {
+            prefix: (tree, keeper_of(tree, options, stack)[1])
+            for prefix, tree in trees(options).items()
+        }
         for _ in range(options.rounds):
-            for prefix, tree in (("", ROOT), ("old ", options.old)):
-                if tree is not None:
-                    with started(tree, "tasks", port) as task:
-                        assert task.stdout is not None
-                        for name, rate in json.loads(task.stdout.readline()).items():
-                            found.setdefault(prefix + name, []).append(rate)
+            for prefix, (tree, port) in keepers.items():
+                with started(tree, "tasks", port) as task:
+                    assert task.stdout is not None
+                    for name, rate in json.loads(task.stdout.readline()).items():
+                        found.setdefault(prefix + name, []).append(rate)
     print("| a task's Python | rows/s of a core |\n|---|---:|")
     for name, each in sorted(found.items()):
         print(f"| {name} | {median(each):,.0f} |")
@@ -241,21 +242,22 @@ def processor_seconds(*roots: int) -> float:
 class Session:
     """A session in a process of its own, of one release."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str], keeper: int) -> None:
         self._process = process
+        self._roots = process.pid, keeper
         self.cases: list[str] = self._answer()
 
     def _answer(self) -> Any:
         assert self._process.stdout is not None
         return json.loads(self._process.stdout.readline())
 
-    def run(self, case: str, keeper: int) -> Took:
-        """Run a case; processor time is that of the session, all its processes, and the keeper."""
+    def run(self, case: str) -> Took:
+        """Run a case; processor time is that of the session, all its processes, and its keeper."""
         assert self._process.stdin is not None
-        before = processor_seconds(self._process.pid, keeper)
+        before = processor_seconds(*self._roots)
         print(case, file=self._process.stdin, flush=True)
         seconds: float = self._answer()
-        return Took(seconds, processor_seconds(self._process.pid, keeper) - before)
+        return Took(seconds, processor_seconds(*self._roots) - before)
 
 
 @contextmanager
@@ -274,29 +276,40 @@ def started(tree: Path, *arguments: object) -> Iterator[subprocess.Popen[str]]:
         process.wait()
 
 
+def trees(options: argparse.Namespace) -> dict[str, Path]:
+    """Give the checkouts by what comes before the names of their cases."""
+    return {"": ROOT} if options.old is None else {"": ROOT, "old ": options.old}
+
+
+def keeper_of(
+    tree: Path, options: argparse.Namespace, stack: ExitStack
+) -> tuple[subprocess.Popen[str], int]:
+    """Start a keeper of a checkout, and give it with its port."""
+    keeper = stack.enter_context(started(tree, "keeper", options.rows, options.stored))
+    assert keeper.stdout is not None
+    return keeper, int(keeper.stdout.readline())
+
+
 def measure(options: argparse.Namespace) -> dict[str, list[Took]]:
     """Give what each case took, once for each round."""
     found: dict[str, list[Took]] = {}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="peermesh-bench-")))
-        keeper = stack.enter_context(started(ROOT, "keeper", options.rows, options.stored))
-        assert keeper.stdout is not None
-        port = int(keeper.stdout.readline())
         sessions = {}
-        for prefix, tree in (("", ROOT), ("old ", options.old)):
-            if tree is not None:
-                place = folder / (prefix or "new")
-                place.mkdir()
-                process = stack.enter_context(started(tree, "session", port, place))
-                sessions[prefix] = Session(process)
-        sessions[""].run("files", keeper.pid)
+        for prefix, tree in trees(options).items():
+            keeper, port = keeper_of(tree, options, stack)
+            place = folder / (prefix or "new")
+            place.mkdir()
+            process = stack.enter_context(started(tree, "session", port, place))
+            sessions[prefix] = Session(process, keeper.pid)
+        sessions[""].run("files")
         for number in range(options.rounds + 1):
             for case in options.cases or sorted({c for s in sessions.values() for c in s.cases}):
                 for prefix, session in sessions.items():
                     is_slow = prefix and case in ("a thousand partitions", "one partition")
                     if case == "files" or case not in session.cases or (is_slow and number != 1):
                         continue
-                    took = session.run(case, keeper.pid)
+                    took = session.run(case)
                     if number:  # The first round warms up.
                         found.setdefault(prefix + case, []).append(took)
                     words = f"{took.seconds:.2f} s, {took.processor_seconds:.2f} s of processors"

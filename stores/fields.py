@@ -21,7 +21,6 @@ from stores.limits import (
     RUN_COUNT_MAX,
 )
 from stores.outcomes import Applied, Outcome, Refused
-from stores.questions import Row
 from wire.errors import DecodeError, ErrorCode
 
 _ItemT = TypeVar("_ItemT")
@@ -46,6 +45,13 @@ def count(value: object) -> int:
 def optional_count(value: object) -> int | None:
     """Accept a count or null."""
     return None if value is None else count(value)
+
+
+def step_size(value: object) -> int:
+    """Accept by how many entries a scan goes on: one at least."""
+    if (found := count(value)) < 1:
+        raise _refusal("a step", value)
+    return found
 
 
 def flag(value: object) -> bool:
@@ -228,18 +234,6 @@ def outcome(value: object) -> Outcome:
             return Outcome(count(first), count(last), Applied(count(revision), answer))
         case _:
             raise _refusal("an outcome", value)
-
-
-def row(value: object) -> Row:
-    """Accept an entry for a proxy."""
-    match _items(value, 4):
-        case [name, found, revision, expires_at_ns]:
-            return (
-                *(key(name), optional_bytes(found)),
-                *(count(revision), optional_count(expires_at_ns)),
-            )
-        case _:
-            raise _refusal("an entry", value)
 
 
 def _are_counts(items: list[Any]) -> bool:

@@ -63,18 +63,30 @@ class KeyIndex:
             self._place(key, is_present=key in present)
         return len(fresh)
 
-    def places(self, start: bytes, stop: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Go through places and keys from ``start`` on, up to ``stop`` without it."""
+    def places(
+        self, start: bytes, stop: bytes | None, count: int, step: int = 1
+    ) -> Iterator[list[bytes]]:
+        """Go through every ``step``-th place from ``start`` on, up to ``stop`` without it.
+
+        They come in parts, of ``count`` at most.
+        """
         if not self._blocks:
             return
         number = self._find(start)
         at = bisect_left(self._blocks[number], start)
-        for block in self._blocks[number:]:
-            for place in block[at:]:
-                if stop is not None and place >= stop:
-                    return
-                yield place, self._keys[place]
-            at = 0
+        for block in islice(self._blocks, number, None):
+            is_last = stop is not None and block[-1] >= stop
+            end = bisect_left(block, stop) if is_last and stop is not None else len(block)
+            while at < end:
+                yield block[at : min(end, at + count * step) : step]
+                at += min(count, len(range(at, end, step))) * step
+            if is_last:
+                return
+            at -= len(block)
+
+    def keys(self, places: Iterable[bytes]) -> Iterator[bytes]:
+        """Give the keys of places."""
+        return map(self._keys.__getitem__, places)
 
     # -- steps -----------------------------------------------------------------------------------
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from stores.actions import WriterId
 from stores.outcomes import WriterRow
 from stores.table import Columns
+from stores.table.rows import Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,36 +23,6 @@ class Census:
     def of(cls, columns: Columns) -> Census:
         """Count."""
         return cls(len(columns), sum(columns.revisions.values()))
-
-
-Row = tuple[bytes, bytes, int, int | None]
-"""Key, value, revision, and when it expires."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Entries, one sequence for each field: so they are handled at the speed of C."""
-
-    keys: Sequence[bytes] = ()
-    values: Sequence[bytes] = ()
-    revisions: Sequence[int] = ()
-    expiries: Sequence[int | None] = ()
-    """Empty if none of them expires."""
-
-    @classmethod
-    def of(cls, columns: Columns, keys: Sequence[bytes]) -> Rows:
-        """Give the entries of some keys that are all there."""
-        return cls(
-            keys,
-            list(map(columns.values.__getitem__, keys)),
-            list(map(columns.revisions.__getitem__, keys)),
-            list(map(columns.expiries.get, keys)) if columns.expiries else (),
-        )
-
-    def __iter__(self) -> Iterator[Row]:
-        """Go through the entries, for who is in no hurry."""
-        expiries = self.expiries or [None] * len(self.keys)
-        return zip(self.keys, self.values, self.revisions, expiries, strict=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from operator import add
 from typing import Final, Protocol
 
 from stores.order import order_of
 from stores.scanning import Page, Span
 from stores.table import Entry
+from stores.table.rows import Rows
 from stores.work import SLICE_COUNT, Job
 from wire.errors import DecodeError, InvalidData
 from wire.limits import KIB
@@ -44,12 +48,11 @@ class ScanCommand:
     has_values: bool
     revision: int | None = None
     """As of which one: ``LATEST`` has that of now kept; ``None`` if each page is of its own."""
+    step: int = 1
+    """Every so many-th entry alone, to cut a store into parts of equal length."""
 
 
 Question = LookUpCommand | ScanCommand
-
-Row = tuple[bytes, bytes | None, int, int | None]
-"""Key, value if it was asked for, revision, and when it expires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,8 @@ class ReadAnswerCommand:
     """A replica to a proxy: this is there, in the state of this epoch and revision."""
 
     number: int
-    rows: tuple[Row, ...]
+    rows: Rows
+    """Without values if none were asked for; expiries are times of Unix."""
     continuation: bytes | None
 
 
@@ -81,7 +85,7 @@ class Copy(Protocol):
     def entry(self, key: bytes) -> Entry | None:
         """Give the value with its revision and expiry."""
 
-    def scan(self, span: Span, limit: int, revision: int | None = None) -> Page:
+    def scan(self, span: Span, limit: int, revision: int | None = None, step: int = 1) -> Page:
         """Give the first entries of a span in the order of keys, of now or of a kept revision."""
 
 
@@ -95,24 +99,18 @@ def find(
     """
     if isinstance(question, LookUpCommand):
         entry = copy.entry(question.key)
-        if entry is None:
-            return ReadAnswerCommand(question.number, (), None)
-        row = _row(question.key, entry, epoch_ns, has_value=question.has_value)
-        return ReadAnswerCommand(question.number, (row,), None)
+        rows = Rows.listed([] if entry is None else [(question.key, entry)])
+        return _answer(question.number, rows, None, epoch_ns, has_values=question.has_value)
     try:
         span, count = Span(question.start, question.stop), min(question.limit, limit)
-        page = copy.scan(span, count, question.revision)
+        page = copy.scan(span, count, question.revision, question.step)
     except InvalidData as error:
         raise DecodeError(f"a proxy asks for what there is not: {error}") from None
-    rows: list[Row] = []
-    size = 0
-    for key, entry in page.entries:
-        row = _row(key, entry, epoch_ns, has_value=question.has_values)
-        size += len(key) + len(row[1] or b"")
-        if rows and size > ANSWER_SIZE_MAX:
-            return ReadAnswerCommand(question.number, tuple(rows), order_of(key))
-        rows.append(row)
-    return ReadAnswerCommand(question.number, tuple(rows), page.continuation)
+    rows, continuation, has_values = page.rows, page.continuation, question.has_values
+    fitting = _fitting(rows, has_values=has_values)
+    if fitting < len(rows):
+        rows, continuation = rows.first(fitting), order_of(rows.keys[fitting])
+    return _answer(question.number, rows, continuation, epoch_ns, has_values=has_values)
 
 
 def in_steps(prepare: Callable[[int], int], reply: Callable[[int], None]) -> Job:
@@ -126,6 +124,16 @@ def in_steps(prepare: Callable[[int], int], reply: Callable[[int], None]) -> Job
     reply(SLICE_COUNT - handled)
 
 
-def _row(key: bytes, entry: Entry, epoch_ns: int, *, has_value: bool) -> Row:
-    at_ns = None if entry.expires_at_ns is None else entry.expires_at_ns + epoch_ns
-    return key, entry.value if has_value else None, entry.revision, at_ns
+def _fitting(rows: Rows, *, has_values: bool) -> int:
+    """Count the first rows that an answer has room for; there is room for one of any size."""
+    sizes: Iterable[int] = map(len, rows.keys)
+    if has_values:
+        sizes = map(add, sizes, map(len, rows.values))
+    return max(1, bisect_right(list(accumulate(sizes)), ANSWER_SIZE_MAX))
+
+
+def _answer(
+    number: int, rows: Rows, continuation: bytes | None, epoch_ns: int, *, has_values: bool
+) -> ReadAnswerCommand:
+    shown = rows if has_values else replace(rows, values=())
+    return ReadAnswerCommand(number, shown.dated(epoch_ns), continuation)

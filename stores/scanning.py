@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from heapq import merge
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stores.index import KeyIndex
 from stores.order import order_of, prefix_range
+from stores.table.rows import Rows
 from stores.work import SLICE_COUNT
 from wire.errors import InvalidData
 
@@ -75,47 +76,64 @@ def make_span(
 class Page:
     """Neighbours in the key order, all as of one revision."""
 
-    entries: list[tuple[bytes, Entry]]
+    rows: Rows
     revision: int
     continuation: bytes | None
     """Where the next page starts; ``None`` if this is the last one."""
+
+    @property
+    def entries(self) -> list[tuple[bytes, Entry]]:
+        """The keys with what is stored there, for readers that are in no hurry."""
+        return self.rows.entries()
 
 
 class Entries(Protocol):
     """Whose entries are read: a clone, or what a master shows."""
 
-    def entry(self, key: bytes) -> Entry | None:
-        """Give the whole entry of a key."""
+    def rows(self, keys: Iterable[bytes]) -> Rows:
+        """Give the entries of those keys that are there, in the order of the keys."""
 
 
-def scan(
+def scan(  # noqa: PLR0913 - two of them can be left out
     index: KeyIndex,
     entries: Entries,
     revision: int,
     span: Span,
     limit: int,
     hidden: Iterable[bytes] = (),
+    step: int = 1,
 ) -> Page:
     """Give the first entries of a span, all that there are as of the revision.
 
-    ``hidden`` are keys that readers still see, though the index no longer has them.
+    ``hidden`` are keys that readers still see, though the index no longer has them. With a ``step``
+    it is only every so many-th of the keys in the index, which cut the span into equal parts.
     """
     if not 1 <= limit <= PAGE_COUNT_MAX:
         raise InvalidData(f"a page of {limit} entries: 1 to {PAGE_COUNT_MAX} are possible")
-    found: list[tuple[bytes, Entry]] = []
-    for place, key in _candidates(index, span, hidden):
-        entry = entries.entry(key)
-        if entry is None:
-            continue
-        if len(found) == limit:
-            return Page(found, revision, place)
-        found.append((key, entry))
-    return Page(found, revision, None)
+    parts, count = list[Rows](), 0
+    for keys in _candidates(index, span, () if step > 1 else hidden, limit + 1, step):
+        parts.append(entries.rows(keys))
+        count += len(parts[-1])
+        if count > limit:
+            break
+    found = Rows.joined(parts)
+    more = order_of(found.keys[limit]) if count > limit else None
+    return Page(found.first(limit), revision, more)
 
 
 def _candidates(
-    index: KeyIndex, span: Span, hidden: Iterable[bytes]
-) -> Iterator[tuple[bytes, bytes]]:
-    places = index.places(span.start, span.stop)
-    others = sorted((order_of(key), key) for key in hidden if key in span)
-    return merge(places, others) if others else places
+    index: KeyIndex, span: Span, hidden: Iterable[bytes], count: int, step: int
+) -> Iterator[Iterable[bytes]]:
+    """Give keys in their order, in parts of about ``count``."""
+    others = {order_of(key): key for key in hidden if key in span}
+    if not others:
+        yield from map(index.keys, index.places(span.start, span.stop, count, step))
+        return
+    waiting, at = sorted(others), 0
+    for places in index.places(span.start, span.stop, count):
+        end = bisect_right(waiting, places[-1], at)
+        keys = dict(zip(places, index.keys(places), strict=True))
+        keys.update((place, others[place]) for place in waiting[at:end])
+        yield [keys[place] for place in sorted(keys)]
+        at = end
+    yield [others[place] for place in waiting[at:]]

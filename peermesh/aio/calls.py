@@ -185,11 +185,12 @@ class Reader(Bound):
         limit: int = PAGE_COUNT,
         after: bytes | None = None,
         revision: int | None = None,
+        step: int = 1,
     ) -> scanning.Page:
-        """Give a page as ``scan`` does, and decode nothing.
+        """Give a page as ``scan`` does, and decode nothing: its ``rows`` are columns of bytes.
 
-        Each of its ``entries`` is an encoded key with what is stored there, of which ``value`` is
-        encoded, too.
+        With a ``step`` it is only every so many-th entry: their keys cut the store into parts of as
+        many entries, which several readers can go through at once, all of one revision.
         """
         return await self._passage.call(
             self._reader.scan_encoded,
@@ -199,6 +200,7 @@ class Reader(Bound):
             limit=limit,
             after=after,
             revision=revision,
+            step=step,
         )
 
     async def pages(
@@ -1148,12 +1150,16 @@ class LogHandle(ReplicaHandle):
         """Give the first offset of each partition, and the one after the last."""
         return await self._passage.call(self._log_handle.offsets)
 
-    async def offset_at(self, partition: int, when: datetime | int) -> int:
-        """Give the offset of the first entry that was appended at this time or later.
+    async def offsets_at(self, when: datetime | int) -> dict[int, int]:
+        """Give the offset of each partition's first entry that was appended then or later.
 
         If there is none, it is the one that the next entry will have. A number is in nanoseconds
-        since 1970.
+        since 1970. However many partitions there are, it is one question.
         """
+        return await self._passage.call(self._log_handle.offsets_at, when)
+
+    async def offset_at(self, partition: int, when: datetime | int) -> int:
+        """Give what ``offsets_at`` does for one partition; raises ``NoSuchPartition``."""
         return await self._passage.call(self._log_handle.offset_at, partition, when)
 
     async def commit(self, consumer: str, positions: Mapping[int, int]) -> Receipt:

@@ -7,6 +7,7 @@ else is decoded, and becomes plain JSON.
 from __future__ import annotations
 
 import json
+import struct
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isfinite
@@ -24,7 +25,7 @@ from wire.values import Value
 
 if TYPE_CHECKING:
     from peermesh.spark.offsets import Piece
-    from stores.table import Entry
+    from stores.table.rows import Rows
 
 BATCH_COUNT: Final = 16_384
 """Rows of a batch: what a batch costs of its own is lost among them, and both sides have it in
@@ -53,6 +54,21 @@ _STARTS: Final = tuple(
     _TEXT_STARTS[first + 0x20 if 0x40 <= first < 0x5C else first] for first in range(256)
 )
 """The same for bytes, too, whose heads are those of texts less 0x20."""
+
+
+_REAL: Final = 0xFB
+
+_unpack_real: Final = struct.Struct(">xd").unpack
+
+_NUMBERS: Final = {
+    sign + low: size
+    for sign in (0, 0x20)
+    for low, size in (
+        *((low, (1, 0)) for low in range(24)),
+        *((24, (2, 24)), (25, (3, 1 << 8)), (26, (5, 1 << 16))),
+    )
+} | {_REAL: (9, 0)}
+"""By the first byte of an encoded number: its bytes, and the least that is encoded so."""
 
 
 def log_batches(
@@ -127,22 +143,52 @@ class _Places:
 
 
 def store_batches(
-    pages: Iterable[Sequence[tuple[bytes, Entry]]], store: str, value_format: ValueFormat
+    pages: Iterable[Rows], store: str, value_format: ValueFormat
 ) -> Iterator[pa.RecordBatch]:
-    """Give what was read of a store, page by page; raises ``DecodeError`` for what is no entry."""
-    for page in pages:
-        keys: list[bytes | None] = [key for key, _ in page]
+    """Give what was read of a store, in batches; raises ``DecodeError`` for what is no entry."""
+    batch = _StoreBatch(store, value_format)
+    for rows in pages:
+        size = sum(map(len, rows.keys)) + sum(map(len, rows.values))
+        if batch.count and (
+            batch.count + len(rows) > BATCH_COUNT or batch.size + size > BATCH_SIZE
+        ):
+            yield batch.columns()
+            batch = _StoreBatch(store, value_format)
+        batch.add(rows, size)
+    if batch.count:
+        yield batch.columns()
 
-        def where(number: int, keys: Sequence[bytes | None] = keys) -> str:
-            return f"store {store}, key {(keys[number] or b'')[:KEY_SHOWN]!r}"
 
-        yield pa.record_batch(
+class _StoreBatch:
+    """Rows of a store that become one batch."""
+
+    def __init__(self, store: str, value_format: ValueFormat) -> None:
+        self._store = store
+        self._format = value_format
+        self.count = self.size = 0
+        self._keys: list[bytes | None] = []
+        self._values: list[bytes | None] = []
+        self._revisions = array("q")
+
+    def add(self, rows: Rows, size: int) -> None:
+        """Take in a page, which has so many bytes."""
+
+        def where(number: int) -> str:
+            return f"store {self._store}, key {rows.keys[number][:KEY_SHOWN]!r}"
+
+        self._keys += bare_keys(rows.keys, where)
+        self._values += bare_values(rows.values, where)
+        self._revisions.extend(rows.revisions)
+        self.count += len(rows)
+        self.size += size
+
+    def columns(self) -> pa.RecordBatch:
+        """Give the batch."""
+        return pa.record_batch(
             {
-                "key": _texts(bare_keys(keys, where)),
-                "value": _values(
-                    bare_values([each.value for _, each in page], where), value_format
-                ),
-                "revision": _numbers(pa.int64(), array("q", [each.revision for _, each in page])),
+                "key": _texts(self._keys),
+                "value": _values(self._values, self._format),
+                "revision": _numbers(pa.int64(), self._revisions),
             }
         )
 
@@ -169,9 +215,25 @@ def bare_values(items: Sequence[bytes | None], where: Where) -> list[bytes | Non
     return [
         item[start:]
         if item and (start := starts[item[0]])
-        else _decoded(item, where(number), "value", _text_of_value)
+        else _number(item) or _decoded(item, where(number), "value", _text_of_value)
         for number, item in enumerate(items)
     ]
+
+
+def _number(item: bytes | None) -> bytes | None:
+    """Give integers of up to 32 bits and reals as JSON, at a tenth of the cost of decoding them.
+
+    All else is left: also what is not encoded as short as it can be.
+    """
+    if not item or (start := _NUMBERS.get(item[0])) is None or len(item) != start[0]:
+        return None
+    if item[0] == _REAL:
+        (real,) = _unpack_real(item)
+        return repr(real).encode() if isfinite(real) else None
+    number = int.from_bytes(item[1:], "big") if start[0] > 1 else item[0] & 0x1F
+    if number < start[1]:
+        return None
+    return b"%d" % (number if item[0] < 0x20 else -1 - number)
 
 
 def _decoded(

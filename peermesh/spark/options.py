@@ -144,13 +144,12 @@ SPARKS_OWN: Final = frozenset({"path", "checkpointlocation", "queryname"})
 BOTH: Final = ("peers", "secretFile", "patience", "log", "store")
 """Options of source and sink."""
 
-SOURCE: Final = ("valueFormat", "valueSchema")
+SOURCE: Final = ("valueFormat", "valueSchema", "minPartitions", "maxTasks", "rowsPerTask")
 """Options of the source alone, whatever it reads."""
 
 SOURCE_OF_LOGS: Final = (
     *("startingOffsets", "startingTimestamp", "endingOffsets", "endingTimestamp"),
     *("maxOffsetsPerTrigger", "failOnDataLoss", "consumer", "pollTimeout"),
-    *("minPartitions", "maxTasks", "rowsPerTask"),
 )
 """Options of the source alone, where it reads a log."""
 
@@ -172,7 +171,7 @@ def read_source_options(given: Mapping[str, str]) -> SourceOptions:
     found = _found(given)
     _refuse(found, SINK, "of the sink: it says how rows are written, and here they are read")
     if "store" in found:
-        _refuse(found, SOURCE_OF_LOGS, "of logs: a store is read as it is now, in one task")
+        _refuse(found, SOURCE_OF_LOGS, "of logs: a store is read as it is now")
     least = _number(found, "minPartitions", int, 1)
     most = _number(found, "maxTasks", int, max(TASKS_MAX, least))
     if least > most:

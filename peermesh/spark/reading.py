@@ -75,7 +75,7 @@ class LogReader:
         """Find the offsets of a place; ``rest`` is for partitions that it does not name."""
         spans = self.spans()
         if isinstance(place, Instant):
-            return {number: self._log.offset_at(number, place.nanoseconds) for number in spans}
+            return self._log.offsets_at(place.nanoseconds)
         if isinstance(place, Explicit):
             return complete(dict(place.offsets), spans, self.resolve(rest, rest))
         is_start = place is End.EARLIEST

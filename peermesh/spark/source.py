@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from peermesh.spark.joining import Membership
     from peermesh.spark.reading import LogReader
+    from peermesh.spark.tables import Stretch
 
 FORMAT: Final = "peermesh"
 PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
@@ -64,6 +65,7 @@ class StorePartition(InputPartition):
     """A task: what it reads of a store."""
 
     key_filter: KeyFilter
+    stretch: Stretch
     since: int
     """The revision of the master when the read was planned."""
 
@@ -215,10 +217,17 @@ class StoreReader(DataSourceReader):
         self._filter = KeyFilter()
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Plan: one task, so that there is one moment, which is now or later."""
-        assert self._options.store is not None, self._options
-        since = _join(self._options).revision(self._options.store)
-        return [StorePartition(self._filter, since)]
+        """Plan: tasks of as many rows each, of one moment, which is now or later."""
+        from peermesh.spark.tables import Stretch, plan_table
+
+        options = self._options
+        assert options.store is not None, options
+        since = _join(options).revision(options.store)
+        stretches = [Stretch()]
+        if self._filter.keys is None:
+            reader = _join(options).store(options.store).not_before(since)
+            stretches = plan_table(reader, options.rows_per_task, options.task_count)
+        return [StorePartition(self._filter, each, since) for each in stretches]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read in an executor, at the nearest replica."""
@@ -228,8 +237,8 @@ class StoreReader(DataSourceReader):
         assert isinstance(partition, StorePartition), partition
         options = self._options
         assert options.store is not None, options
-        wanted = partition.key_filter
-        pages = read_table(_join(options), options.store, wanted, partition.since)
+        reader = _join(options).store(options.store).not_before(partition.since)
+        pages = read_table(reader, partition.key_filter, partition.stretch)
         found = store_batches(pages, options.store, options.value_format)
         return _parsed(options, self._schema, found)
 

@@ -24,8 +24,9 @@ from stores.group.effects import Persist, Snapshot
 from stores.group.entries import Entry
 from stores.group.positions import MemberId, Position
 from stores.outcomes import WriterRow
-from stores.persistence import Census, Changes, Rows
+from stores.persistence import Census, Changes
 from stores.table import Columns
+from stores.table.rows import Rows
 
 VERSION: Final = 3
 """Since 3 a store's file has the journal of its group."""

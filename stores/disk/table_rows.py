@@ -19,8 +19,9 @@ from stores.digests import checksum, checksums
 from stores.disk import marks
 from stores.disk.rows import Codec, Head, RecordTable, RowDamaged
 from stores.disk.sqlite import Format
-from stores.persistence import Census, Row, Rows
+from stores.persistence import Census
 from stores.table import Columns
+from stores.table.rows import Row, Rows
 from wire.limits import KIB
 
 ROWS_PER_STATEMENT: Final = 128

@@ -73,14 +73,14 @@ class AppliedReads:
                 found.append(run)
         return found
 
-    def find(self, partition: int, timestamp_ns: int) -> int:
-        """Give the first offset of a time or later, which may be the end.
-
-        Raises ``NoSuchPartition``.
-        """
-        span = self.partitions[partition].span
-        found = self._runs.find(partition, timestamp_ns)
-        return span.end if found is None else max(found, span.start)
+    def find(self, timestamp_ns: int) -> tuple[int, ...]:
+        """Give the first offset of a time or later in each partition, which may be the end."""
+        runs, spans = self._runs, self.partitions.spans()
+        found = [runs.find(partition, timestamp_ns) for partition in range(len(spans))]
+        return tuple(
+            span.end if offset is None else max(offset, span.start)
+            for offset, span in zip(found, spans, strict=True)
+        )
 
     def all_cursors(self) -> Cursors:
         """Give where every named consumer is, in order."""

@@ -140,19 +140,18 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class TimeQuery:
-    """Which is the first entry of a partition from this time on?"""
+    """Which is the first entry of each partition from this time on?"""
 
     query: int
-    partition: int
     timestamp_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The offset; the entry need not be there yet."""
+    """The offsets, one for each partition; the entries need not be there yet."""
 
     query: int
-    offset: int
+    offsets: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ _cursors: Final = fields.list_of(log_fields.cursor, CONSUMERS_MAX)
 QUERIES: Final[dict[int, shapes.Shape[Query]]] = {
     20: (Fetch, (fields.count, log_fields.places, fields.count, fields.count)),
     21: (StateQuery, (fields.count,)),
-    22: (TimeQuery, (fields.count, log_fields.partition_of, fields.count)),
+    22: (TimeQuery, (fields.count, fields.count)),
     23: (CountQuery, (fields.count,)),
 }
 """By their kinds, among the requests of a log."""
@@ -38,7 +38,7 @@ QUERIES: Final[dict[int, shapes.Shape[Query]]] = {
 ANSWERS: Final[dict[int, shapes.Shape[Answer]]] = {
     64: (Fetched, (fields.count, _runs, _offsets, _offsets)),
     65: (State, (fields.count, _offsets, _offsets, _cursors)),
-    66: (Found, (fields.count, log_fields.offset_of)),
+    66: (Found, (fields.count, _offsets)),
     67: (QueryFailed, (fields.count, fields.error_code, fields.text)),
     68: (Counted, (fields.count, log_fields.partition_count)),
 }
@@ -50,7 +50,7 @@ PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
         value.wait_ticks,
     ],
     StateQuery: lambda value: [21, value.query],
-    TimeQuery: lambda value: [22, value.query, value.partition, value.timestamp_ns],
+    TimeQuery: lambda value: [22, value.query, value.timestamp_ns],
     Fetched: lambda value: [
         *(64, value.query, [*map(log_fields.packed_run, value.runs)]),
         *(value.starts, value.ends),
@@ -58,7 +58,7 @@ PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
     State: lambda value: [65, value.query, value.starts, value.ends, value.cursors],
     CountQuery: lambda value: [23, value.query],
     Counted: lambda value: [68, value.query, value.partition_count],
-    Found: lambda value: [66, value.query, value.offset],
+    Found: lambda value: [66, value.query, value.offsets],
     QueryFailed: lambda value: [
         *(67, value.query, int(value.code)),
         value.text[:ERROR_TEXT_SIZE_MAX],

@@ -16,13 +16,14 @@ from stores.disk.lazy_rows import SLICE_ROWS, Checkpoint, Slice
 from stores.group.effects import Snapshot
 from stores.group.member import Member
 from stores.outcomes import WriterRow
-from stores.persistence import Census, Changes, Rows
+from stores.persistence import Census, Changes
 from stores.quota import STORE_QUOTA
 from stores.table import Columns
 from stores.table.codec import decode_part, encode_part
 from stores.table.machine import TableMachine
 from stores.table.overlay import keys_of
 from stores.table.parts import EntriesPart, HeadPart, Part, SessionsPart, WritersPart
+from stores.table.rows import Rows
 from stores.table.writers import LedgerRow
 
 if TYPE_CHECKING:

@@ -37,7 +37,6 @@ from stores.questions import (
     Question,
     ReadAnswerCommand,
     ReadRefusedCommand,
-    Row,
     ScanCommand,
 )
 from stores.scanning import PAGE_COUNT_MAX
@@ -69,6 +68,7 @@ from stores.table.bodies import (
     Write,
 )
 from stores.table.parts import EntriesPart, HeadPart, Part, SessionsPart, WritersPart
+from stores.table.rows import Rows
 from stores.table.sessions import SESSIONS_MAX
 from stores.table.writers import LedgerRow
 from stores.work import SLICE_COUNT
@@ -119,17 +119,37 @@ def _question(value: object) -> Question:
         case [number, revision_min, key, has_value]:
             numbers = count(number), count(revision_min)
             return LookUpCommand(*numbers, fields.key(key), flag(has_value))
-        case [number, revision_min, start, stop, limit, has_values, *more] if len(more) <= 1:
+        case [number, revision_min, start, stop, limit, has_values, revision, step]:
             numbers = count(number), count(revision_min)
             span = fields.byte_string(start), fields.optional_bytes(stop)
-            revision = count(more[0]) if more else None
-            return ScanCommand(*numbers, *span, count(limit), flag(has_values), revision)
+            shown = count(limit), flag(has_values)
+            moment = fields.optional_count(revision)
+            return ScanCommand(*numbers, *span, *shown, moment, fields.step_size(step))
         case _:
             raise DecodeError("a proxy asks for a key, or for a stretch of keys")
 
 
-def _found(stamp: Stamp, number: int, rows: tuple[Row, ...], continuation: bytes | None) -> Found:
+def _found(stamp: Stamp, number: int, rows: Rows, continuation: bytes | None) -> Found:
     return Found(stamp, ReadAnswerCommand(number, rows, continuation))
+
+
+def _rows(value: object) -> Rows:
+    match value:
+        case [keys, values, revisions, expiries]:
+            rows = Rows(
+                fields.byte_strings(keys, PAGE_COUNT_MAX),
+                fields.byte_strings(values, PAGE_COUNT_MAX),
+                fields.counts(revisions),
+                fields.list_of(fields.optional_count, PAGE_COUNT_MAX)(expiries),
+            )
+        case _:
+            raise DecodeError("entries for a proxy come in four columns")
+    columns = rows.values, rows.expiries
+    if len(rows.revisions) != len(rows) or any(len(each) not in (0, len(rows)) for each in columns):
+        raise DecodeError("entries for a proxy have columns of several lengths")
+    if b"" in rows.keys or b"" in rows.values:
+        raise DecodeError("an entry for a proxy has an empty key or value")
+    return rows
 
 
 def _gone(number: int, text: str) -> ReadRefusedCommand:
@@ -234,7 +254,7 @@ ANSWERS: Final[dict[int, shapes.Shape[Answered]]] = {
     53: (
         _found,
         (
-            *(_stamp, fields.count, fields.list_of(fields.row, PAGE_COUNT_MAX)),
+            *(_stamp, fields.count, _rows),
             fields.optional_bytes,
         ),
     ),
@@ -281,7 +301,7 @@ _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
     OutOfOrder: lambda value: [51, value.expected],
     type(None): lambda value: [52],
     Found: lambda value: [
-        *(53, list(value.stamp), value.answer.number, value.answer.rows),
+        *(53, list(value.stamp), value.answer.number, _packed_rows(value.answer.rows)),
         value.answer.continuation,
     ],
     ReadRefusedCommand: lambda value: (
@@ -305,7 +325,11 @@ def _packed_question(question: Question) -> list[object]:
     if isinstance(question, LookUpCommand):
         return [*head, question.key, question.has_value]
     page = [*head, question.start, question.stop, question.limit, question.has_values]
-    return page if question.revision is None else [*page, question.revision]
+    return [*page, question.revision, question.step]
+
+
+def _packed_rows(rows: Rows) -> list[object]:
+    return [rows.keys, rows.values, rows.revisions, rows.expiries]
 
 
 def encode_body(body: Body) -> bytes:

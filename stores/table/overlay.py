@@ -21,7 +21,7 @@ from stores.actions import (
     ExpireCommand,
     PutCommand,
 )
-from stores.persistence import Rows
+from stores.table.rows import Rows, rows_of
 from stores.table.table import Columns, Entry, Table
 
 Past = dict[bytes, Entry | None]
@@ -132,27 +132,9 @@ class Overlay:
         return found
 
     def rows(self, keys: Iterable[bytes]) -> Rows:
-        """Give the entries of those keys that are there."""
-        layer, staged = self._layers[0], Columns()
-        columns, past, kept = layer.table.columns, layer.past, list[bytes]()
-        for key in keys:
-            if key in past:
-                staged.set(key, past[key])
-            elif key in columns.values:
-                kept.append(key)
-        rows, others = Rows.of(columns, kept), Rows.of(staged, list(staged))
-        if not others.keys:
-            return rows
-        expiries: list[int | None] = []
-        if rows.expiries or others.expiries:
-            expiries += rows.expiries or [None] * len(kept)
-            expiries += others.expiries or [None] * len(others.keys)
-        return Rows(
-            [*rows.keys, *others.keys],
-            [*rows.values, *others.values],
-            [*rows.revisions, *others.revisions],
-            expiries,
-        )
+        """Give the entries of those keys that are there, in the order of the keys."""
+        layer = self._layers[0]
+        return rows_of(layer.table.columns, keys, layer.past)
 
     def __contains__(self, key: object) -> bool:
         """Tell whether a key is there."""

@@ -7,14 +7,15 @@ written, and its limits are on what it remembers.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from stores.order import order_of
 from stores.scanning import Page, Span, scan
 from stores.table.overlay import Overlay, Past
-from stores.table.table import Entry, Table
+from stores.table.rows import Rows, rows_of
+from stores.table.table import Table
 from wire.errors import RevisionGone
 from wire.limits import MIB
 
@@ -51,13 +52,10 @@ class _View:
         self._pin = pin
         self._overlay = overlay
 
-    def entry(self, key: bytes) -> Entry | None:
-        pin = self._pin
-        if key in pin.past:
-            return pin.past[key]
-        if pin.table is self._overlay.committed:
-            return self._overlay.entry(key)
-        return pin.table.columns.entry(key)
+    def rows(self, keys: Iterable[bytes]) -> Rows:
+        pin, overlay = self._pin, self._overlay
+        staged = overlay.past if pin.table is overlay.committed else {}
+        return rows_of(pin.table.columns, keys, pin.past, staged)
 
 
 class Pins:
@@ -83,7 +81,7 @@ class Pins:
         self._pins[revision].idle_ticks = 0
         return revision
 
-    def scan(self, span: Span, limit: int, revision: int) -> Page:
+    def scan(self, span: Span, limit: int, revision: int, step: int = 1) -> Page:
         """Give the first entries of a span as of a pinned revision; raises ``RevisionGone``.
 
         The revision of now needs no pin yet.
@@ -101,7 +99,7 @@ class Pins:
         if pin.table is self._overlay.committed:
             hidden.update(dict.fromkeys(self._overlay.hidden_keys()))
         view = _View(pin, self._overlay)
-        return scan(pin.table.index(), view, pin.revision, span, limit, hidden)
+        return scan(pin.table.index(), view, pin.revision, span, limit, hidden, step)
 
     def tick(self) -> None:
         """Let a tick pass."""

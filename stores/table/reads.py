@@ -8,11 +8,12 @@ from stores.actions import WriterId
 from stores.group.positions import Position
 from stores.history import History
 from stores.outcomes import Outcome
-from stores.persistence import Census, Rows
+from stores.persistence import Census
 from stores.scanning import LATEST, Page, Span, scan
 from stores.table.lineage import Lineage, Standing
 from stores.table.overlay import Overlay
 from stores.table.pins import Pins
+from stores.table.rows import Rows
 from stores.table.table import Columns, Entry
 from stores.table.writers import Writers
 from stores.watches import Bookmark, Selection, Watcher
@@ -97,18 +98,19 @@ class AppliedReads:
         """Count what is in the table, where nothing is staged."""
         return Census.of(self._overlay.committed.columns)
 
-    def scan(self, span: Span, limit: int, revision: int | None = None) -> Page:
+    def scan(self, span: Span, limit: int, revision: int | None = None, step: int = 1) -> Page:
         """Give the first entries of a span in the order of keys, as of now or of a revision.
 
-        ``LATEST`` is the one of now, which is kept if there are more pages. Raises ``InvalidData``,
+        ``LATEST`` is the one of now, which is kept if there are more pages. With a ``step`` it is
+        every so many-th entry, and the revision is kept for those between. Raises ``InvalidData``,
         and ``RevisionGone`` for a revision that is not kept.
         """
         if revision:
-            return self._pins.scan(span, limit, revision)
+            return self._pins.scan(span, limit, revision, step)
         overlay = self._overlay
         index, hidden = overlay.committed.index(), overlay.hidden_keys()
-        page = scan(index, overlay, overlay.revision, span, limit, hidden)
-        if revision == LATEST and page.continuation is not None:
+        page = scan(index, overlay, overlay.revision, span, limit, hidden, step)
+        if revision == LATEST and (page.continuation is not None or step > 1):
             self._pins.pin()
         return page
 

@@ -28,7 +28,7 @@ KEYS = [encode(number) for number in range(40)]
 
 
 def listed(index, start=b"", stop=None):
-    return [key for _, key in index.places(start, stop)]
+    return [key for places in index.places(start, stop, 7) for key in index.keys(places)]
 
 
 def in_order(keys):
@@ -60,6 +60,23 @@ def test_the_index_of_a_table_is_what_sorting_would_give(actions, looks):
         if number in looks:
             assert listed(table.index()) == in_order(table.columns)
     assert listed(table.index()) == in_order(table.columns)
+
+
+@given(
+    st.integers(0, 3_000),
+    st.integers(1, 2_000),
+    st.integers(1, 700),
+    st.integers(0, 3_000),
+    st.none() | st.integers(0, 3_000),
+)
+def test_places_are_every_so_many_th_of_a_stretch(count, step, size, start, stop):
+    keys = [encode(number) for number in range(count)]
+    index = KeyIndex(keys)
+    index.catch_up(dict.fromkeys(keys))
+    end = None if stop is None else order_of(encode(stop))
+    parts = list(index.places(order_of(encode(start)), end, size, step))
+    assert [key for part in parts for key in index.keys(part)] == keys[start:stop:step]
+    assert all(1 <= len(part) <= size for part in parts)
 
 
 def test_many_keys_come_and_go_in_any_order():

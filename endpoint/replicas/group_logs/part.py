@@ -121,8 +121,7 @@ class LogReplicaPart(GroupPart[LogCore]):
 
     async def _answer(self, query: Fetch | TimeQuery) -> Answer:
         if isinstance(query, TimeQuery):
-            found = await self.source.offset_at(query.partition, query.timestamp_ns)
-            return Found(query.query, found)
+            return Found(query.query, await self.source.offsets_at(query.timestamp_ns))
         batch = await self.source.fetch(query.positions, query.size_max, 0.0)
         starts = tuple(span.start for span in batch.spans)
         return Fetched(

@@ -73,7 +73,7 @@ class ReplicaSource:
         await self.partition_count()
         return self._machine.partitions.spans(), self._machine.all_cursors()
 
-    async def offset_at(self, partition: int, timestamp_ns: int) -> int:
-        """Look it up in what is committed here."""
+    async def offsets_at(self, timestamp_ns: int) -> tuple[int, ...]:
+        """Look them up in what is committed here."""
         await self.partition_count()
-        return self._machine.find(partition, timestamp_ns)
+        return self._machine.find(timestamp_ns)

@@ -129,14 +129,17 @@ class LogHandle(ReplicaHandle):
         request = self._requests.append(number, tuple(flat), producer, sequence or 0)
         return AppendReceipt(self.runner.ask(request), number, len(flat) // 2)
 
+    def _no_partition(self, partition: int, count: int) -> NoSuchPartition:
+        return NoSuchPartition(
+            f"log {self.name()} has the partitions 0 to {count - 1}, not {partition}"
+        )
+
     def _choose(
         self, key: bytes | None, partition: int | None, producer: str | None, count: int
     ) -> int:
         if partition is not None:
             if not 0 <= partition < count:
-                raise NoSuchPartition(
-                    f"log {self.name()} has the partitions 0 to {count - 1}, not {partition}"
-                )
+                raise self._no_partition(partition, count)
             return partition
         if key is not None:
             return partition_of(key, count)
@@ -215,18 +218,25 @@ class LogHandle(ReplicaHandle):
         spans, _ = await self.source.state()
         return dict(enumerate(spans))
 
-    async def offset_at(self, partition: int, when: datetime | int) -> int:
-        """Give the offset of the first entry that was appended at this time or later.
+    async def offsets_at(self, when: datetime | int) -> dict[int, int]:
+        """Give the offset of each partition's first entry that was appended then or later.
 
         If there is none, it is the one that the next entry will have. A number is in nanoseconds
-        since 1970.
+        since 1970. However many partitions there are, it is one question.
         """
-        partition = arguments.count("partition", partition, least=0)
         if isinstance(when, datetime):
             timestamp_ns = nanoseconds_since_epoch(when)
         else:
             timestamp_ns = arguments.number("when", when)
-        return await self.source.offset_at(partition, timestamp_ns)
+        return dict(enumerate(await self.source.offsets_at(timestamp_ns)))
+
+    async def offset_at(self, partition: int, when: datetime | int) -> int:
+        """Give what ``offsets_at`` does for one partition; raises ``NoSuchPartition``."""
+        partition = arguments.count("partition", partition, least=0)
+        found = await self.offsets_at(when)
+        if partition not in found:
+            raise self._no_partition(partition, len(found))
+        return found[partition]
 
     # Consumers.
 

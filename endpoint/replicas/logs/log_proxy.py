@@ -152,11 +152,11 @@ class RemoteSource:
         spans = [Span(*span) for span in zip(state.starts, state.ends, strict=True)]
         return spans, state.cursors
 
-    async def offset_at(self, partition: int, timestamp_ns: int) -> int:
-        """Have the leader look it up."""
-        found = await self._ask(partial(TimeQuery, partition=partition, timestamp_ns=timestamp_ns))
+    async def offsets_at(self, timestamp_ns: int) -> tuple[int, ...]:
+        """Have the leader look them up."""
+        found = await self._ask(partial(TimeQuery, timestamp_ns=timestamp_ns))
         assert isinstance(found, Found), found
-        return found.offset
+        return found.offsets
 
     async def _ask(self, make: Callable[[int], Query]) -> Answer:
         answer = await self._part.ask(make)

@@ -40,8 +40,8 @@ class Source(Protocol):
     async def state(self) -> tuple[Sequence[Span], Cursors]:
         """Give what there is to read, and where consumers are."""
 
-    async def offset_at(self, partition: int, timestamp_ns: int) -> int:
-        """Give the first offset of this time or later."""
+    async def offsets_at(self, timestamp_ns: int) -> tuple[int, ...]:
+        """Give the first offset of this time or later in each partition."""
 
 
 def has_news(partitions: Partitions, positions: Positions) -> bool:

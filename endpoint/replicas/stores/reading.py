@@ -112,7 +112,9 @@ class Source(Protocol):
     async def items(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """Give all keys, and their values in the same order."""
 
-    async def scan(self, span: Span, limit: int, revision: int | None) -> scanning.Page:
+    async def scan(
+        self, span: Span, limit: int, revision: int | None, step: int = 1
+    ) -> scanning.Page:
         """Give the first entries of a span in the order of keys, of now or of a kept revision."""
 
 
@@ -131,7 +133,9 @@ class CopyTable(Protocol):
     def snapshot(self) -> Columns:
         """Copy what readers see."""
 
-    def scan(self, span: Span, limit: int, revision: int | None = None) -> scanning.Page:
+    def scan(
+        self, span: Span, limit: int, revision: int | None = None, step: int = 1
+    ) -> scanning.Page:
         """Give the first entries of a span in the order of keys, of now or of a kept revision."""
 
 
@@ -238,19 +242,17 @@ class CopySource:
         values = self._part.table.snapshot().values
         return list(values), list(values.values())
 
-    async def scan(self, span: Span, limit: int, revision: int | None) -> scanning.Page:
+    async def scan(
+        self, span: Span, limit: int, revision: int | None, step: int = 1
+    ) -> scanning.Page:
         """Put the keys in order, and read on in them; what is kept is as fresh as it was."""
         if revision:
             self._part.runner.check()
         else:
             await self._freshness()
         await self._part.prepare_scan()
-        page = self._part.table.scan(span, limit, revision)
-        epoch_ns = self._part.epoch_ns
-        if not epoch_ns:
-            return page
-        dated = [(key, each.dated(epoch_ns)) for key, each in page.entries]
-        return replace(page, entries=dated)
+        page = self._part.table.scan(span, limit, revision, step)
+        return replace(page, rows=page.rows.dated(self._part.epoch_ns))
 
 
 @public
@@ -342,7 +344,7 @@ class Reader(Bound):
         )
         return decode_page(page)
 
-    async def scan_encoded(
+    async def scan_encoded(  # noqa: PLR0913 - what a scan takes, and one more
         self,
         start: Value = None,
         stop: Value = None,
@@ -351,17 +353,18 @@ class Reader(Bound):
         limit: int = PAGE_COUNT,
         after: bytes | None = None,
         revision: int | None = None,
+        step: int = 1,
     ) -> scanning.Page:
-        """Give a page as ``scan`` does, and decode nothing.
+        """Give a page as ``scan`` does, and decode nothing: its ``rows`` are columns of bytes.
 
-        Each of its ``entries`` is an encoded key with what is stored there, of which ``value`` is
-        encoded, too.
+        With a ``step`` it is only every so many-th entry: their keys cut the store into parts of as
+        many entries, which several readers can go through at once, all of one revision.
         """
         span = page_span(start, stop, prefix, after)
         limit = arguments.count("limit", limit, most=PAGE_COUNT_MAX)
         if revision is not None:
             revision = arguments.number("revision", revision)
-        return await self._source.scan(span, limit, revision)
+        return await self._source.scan(span, limit, revision, arguments.count("step", step))
 
     async def pages(
         self,

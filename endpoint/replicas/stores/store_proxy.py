@@ -12,9 +12,10 @@ from endpoint.replicas.stores.proxy_part import StoreProxyPart
 from endpoint.replicas.stores.reading import READ_SECONDS, Reader, check_revision
 from endpoint.replicas.stores.store_handle import StoreHandle
 from stores import scanning
-from stores.questions import LookUpCommand, ReadAnswerCommand, ScanCommand
+from stores.questions import LookUpCommand, ScanCommand
 from stores.scanning import EVERYTHING, PAGE_COUNT_MAX, Span
 from stores.table import Entry as Stored
+from stores.table.rows import Rows
 from wire.errors import StaleData
 from wire.public import public
 
@@ -40,33 +41,36 @@ class RemoteSource:
         since = await self._revision_min()
         ask = partial(LookUpCommand, revision_min=since, key=key, has_value=has_value)
         answer, _ = await self._part.read(ask, is_for_master=self._is_for_master)
-        return _entries(answer)[0][1] if answer.rows else None
+        found = answer.rows.entries()
+        return found[0][1] if found else None
 
     async def keys(self) -> Sequence[bytes]:
         """Ask for page after page."""
-        return [key for key, _ in await self._everything(has_values=False)]
+        return (await self._everything(has_values=False)).keys
 
     async def items(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """Ask for page after page: each is of one moment."""
         found = await self._everything(has_values=True)
-        return [key for key, _ in found], [stored.value for _, stored in found]
+        return found.keys, found.values
 
-    async def scan(self, span: Span, limit: int, revision: int | None) -> scanning.Page:
+    async def scan(
+        self, span: Span, limit: int, revision: int | None, step: int = 1
+    ) -> scanning.Page:
         """Ask for a page, of now or of a kept revision."""
-        return await self._scan(span, limit, revision, has_values=True)
+        return await self._scan(span, limit, revision, step, has_values=True)
 
-    async def _everything(self, *, has_values: bool) -> list[tuple[bytes, Stored]]:
-        found: list[tuple[bytes, Stored]] = []
+    async def _everything(self, *, has_values: bool) -> Rows:
+        parts: list[Rows] = []
         span = EVERYTHING
         while True:
             page = await self._scan(span, PAGE_COUNT_MAX, None, has_values=has_values)
-            found += page.entries
+            parts.append(page.rows)
             if page.continuation is None:
-                return found
+                return Rows.joined(parts)
             span = span.after(page.continuation)
 
     async def _scan(
-        self, span: Span, limit: int, revision: int | None, *, has_values: bool
+        self, span: Span, limit: int, revision: int | None, step: int = 1, *, has_values: bool
     ) -> scanning.Page:
         ask = partial(
             ScanCommand,
@@ -76,11 +80,12 @@ class RemoteSource:
             limit=limit,
             has_values=has_values,
             revision=revision,
+            step=step,
         )
         # Any replica may have kept a revision.
         is_for_master = self._is_for_master and not revision
         answer, found = await self._part.read(ask, is_for_master=is_for_master)
-        return scanning.Page(_entries(answer), revision or found, answer.continuation)
+        return scanning.Page(answer.rows, revision or found, answer.continuation)
 
     async def _revision_min(self) -> int:
         if isinstance(self._since, int):
@@ -91,13 +96,6 @@ class RemoteSource:
             f"store {self.name}: that write has no receipt after {READ_SECONDS:g} s:"
             f" {self._part.core.explain_idle()}"
         )
-
-
-def _entries(answer: ReadAnswerCommand) -> list[tuple[bytes, Stored]]:
-    return [
-        (key, Stored(value or b"", revision, expires_at_ns))
-        for key, value, revision, expires_at_ns in answer.rows
-    ]
 
 
 @public

@@ -311,8 +311,9 @@ class Service:
         self, request: Create | Append, upload: uploads.Upload, pieces: AsyncIterator[bytes]
     ) -> None:
         transfer = _Transfer(self._store, upload.number, self._name)
+        quota = self._store.statistics().max_bytes  # A later one is for uploads that begin later.
         async for piece in pieces:
-            self.uploads.take(len(piece), self._store.statistics().max_bytes)
+            self.uploads.take(len(piece), quota)
             await transfer.store(upload.feed(piece))
         rest, content = upload.end()
         await transfer.store(rest)

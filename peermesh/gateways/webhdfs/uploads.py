@@ -74,7 +74,8 @@ class Upload:
         return last, Content(self.number, self.length, self._chunk_count, None)
 
     def _cut(self, size: int) -> tuple[int, bytes]:
-        chunk = bytes(self._rest[:size])
+        with memoryview(self._rest) as rest:
+            chunk = bytes(rest[:size])  # A slice of the array itself would be one more copy.
         del self._rest[:size]
         index, self._chunk_count = self._chunk_count, self._chunk_count + 1
         return index, chunk

@@ -141,8 +141,7 @@ class LogReaders(Outsiders[Query]):
                 self._say(endpoint, Answered(ticket, state))
             case CountQuery(number):
                 self._say(endpoint, Answered(ticket, Counted(number, len(partitions))))
-            case TimeQuery(partition=partition):
-                _ = partitions[partition]  # It raises if there is none.
+            case TimeQuery():
                 self._read(endpoint, ticket, question)
             case Fetch(number, positions, size_max, wait_ticks):
                 size, ticks = min(size_max, FETCH_SIZE_MAX), min(wait_ticks, WAIT_TICKS_MAX)

@@ -17,6 +17,7 @@ from stores.effects import ReadAnswered
 from stores.log.messages import QueryFailed
 from stores.questions import ReadAnswerCommand
 from stores.replica.effects import QueryAnswered
+from stores.table.rows import Rows
 from wire.errors import BackendFailure, ErrorCode, LimitExceeded
 
 
@@ -42,7 +43,7 @@ async def test_an_answer_to_a_read_of_a_proxy(kit, endpoint) -> None:
     async with endpoint.attach_proxy("s") as proxy:
         part = proxy.part
         async with given_up(kit, lambda: proxy.get("k"), part._questions) as number:
-            answer = ReadAnswerCommand(number, (), None)
+            answer = ReadAnswerCommand(number, Rows(), None)
             part.carry_out(ReadAnswered(number, answer, 1))
         assert not part._questions
 

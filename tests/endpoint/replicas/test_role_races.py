@@ -44,7 +44,7 @@ async def test_of_two_promotions_at_once_one_is_refused() -> None:
         assert dict(await other.items()) == {"a": 1, "b": 2}
 
 
-@pytest.mark.parametrize("method", ["fetch", "offset_at"])
+@pytest.mark.parametrize("method", ["fetch", "offsets_at"])
 async def test_a_keeper_that_is_deposed_while_it_reads_for_others_goes_on_as_follower(
     method, kit, tmp_path
 ) -> None:

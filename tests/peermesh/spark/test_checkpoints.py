@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from peermesh import blocking
+from peermesh.testing.time_limits import limit
 
 pytestmark = pytest.mark.spark
 
@@ -29,6 +30,7 @@ from tests.peermesh.gateways.webhdfs.processes import (  # noqa: E402 - as the o
     leader_of,
     three_gateways,
 )
+from tests.peermesh.gateways.webhdfs.toll import toll  # noqa: E402 - as the other imports
 
 STATEFUL = [Kind.HDFS, Kind.ROCKSDB, Kind.CHANGELOG]
 LONG = [Kind.HDFS, Kind.CHANGELOG]  # much like the other two
@@ -233,3 +235,45 @@ def test_a_query_goes_on_when_the_gateway_that_leads_is_killed(spark, three, sou
     assert query.exception() is None
     assert_exact(Kind.HDFS, source, output)
     assert state_of(spark, checkpoint) == trial.recount(source)
+
+
+@pytest.fixture
+def own(spark, three):
+    """A gateway in the driver's process, whose replica follows the group of the three."""
+    with blocking.Endpoint() as endpoint:
+        for each in three.values():
+            endpoint.peer("127.0.0.1", int(each.mesh.rpartition(":")[2]))
+        with (
+            endpoint.attach_replica("files", patience=limit(30)) as store,
+            blocking.serve_webhdfs(store) as gateway,
+        ):
+            yield gateway.address
+
+
+@pytest.mark.parametrize("log", ["offsets", "commits", "state"])
+def test_a_gateway_killed_during_an_upload_is_a_wait_for_a_driver_with_a_gateway_of_its_own(
+    spark, three, own, source, tmp_path, log
+):
+    """The leader's process is killed between the head and the content of a file."""
+    killed = []
+
+    def kill_the_leader():
+        killed.append(three[leader_of(three)])
+        killed[-1].end()
+
+    def is_meant(target):
+        return f"{log}/" in target and "3" in target.rpartition("/")[2]
+
+    output = tmp_path / "output"
+    with toll(own, is_meant, kill_the_leader) as way:
+        settings = spark_conf(way.address, *(each.address for each in three.values()), name="own")
+        known = spark.sparkContext._jsc.hadoopConfiguration()
+        services = known.get("dfs.nameservices")
+        for name, value in settings.items():
+            known.set(name.removeprefix("spark.hadoop."), value)
+        query = run(spark, Kind.HDFS, source, f"webhdfs://own/{log}", output)
+        known.set("dfs.nameservices", services)
+        assert killed, "an upload was met"
+    assert query.exception() is None
+    assert_exact(Kind.HDFS, source, output)
+    killed[-1].start([each.mesh for each in three.values() if each is not killed[-1]])

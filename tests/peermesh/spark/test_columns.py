@@ -139,3 +139,23 @@ def test_what_is_no_entry_is_named_by_partition_offset_and_column(body, text):
     run = Run(3, 7, 2, 1, encode(body))
     with pytest.raises(DecodeError, match=text):
         rows(whole(run))
+
+
+NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.integers(-70_000, 70_000) | st.floats()
+
+
+@given(st.lists(NUMBERS | st.booleans() | st.none() | st.binary(max_size=3)))
+def test_numbers_are_written_as_decoding_them_writes_them(values):
+    found = columns.bare_values([encode(value) for value in values], str)
+    for value, text in zip(values, found, strict=True):
+        if isinstance(value, bytes):
+            assert text == value
+        else:
+            assert text == (None if value is None else columns.plain_json(value).encode())
+
+
+@given(st.binary(min_size=1, max_size=10).filter(lambda item: item[0] >> 5 not in {2, 3}))
+def test_what_is_no_number_is_left_to_the_decoder(item):
+    found = columns._number(item)
+    if found is not None:
+        assert found == columns.plain_json(decode(item)).encode()

@@ -99,8 +99,7 @@ def test_an_option_of_logs_is_refused_where_a_store_is_read():
     store = {"peers": "a:1", "store": "totals"}
     with pytest.raises(InvalidData, match="startingOffsets is of logs"):
         read_source_options({**store, "startingOffsets": "latest"})
-    with pytest.raises(InvalidData, match="minPartitions is of logs"):
-        read_source_options({**store, "minPartitions": "2"})
+    assert read_source_options({**store, "minPartitions": "2"}).task_count(100) == 2
     assert read_source_options({**store, "valueFormat": "binary"}).store == "totals"
 
 

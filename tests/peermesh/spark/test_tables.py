@@ -10,7 +10,7 @@ from peermesh.spark.filters import KeyFilter
 from peermesh.spark.joining import join, leave
 from peermesh.spark.options import read_address
 from peermesh.spark.records import sink_key
-from peermesh.spark.tables import read_table
+from peermesh.spark.tables import Stretch, plan_table, read_table
 from peermesh.testing.time_limits import limit
 from wire.decoding import decode
 from wire.errors import RequestTimeout, RevisionGone, StaleData
@@ -39,11 +39,12 @@ def table(request, mesh, group):
 
 def read(membership, name, key_filter=EVERYTHING):
     since = membership.revision(name)
-    return content(read_table(membership, name, key_filter, since))
+    reader = membership.store(name).not_before(since)
+    return content(read_table(reader, key_filter, Stretch()))
 
 
 def content(pages):
-    return {decode(key): decode(found.value) for page in pages for key, found in page}
+    return {decode(key): decode(value) for page in pages for key, value, _, _ in page}
 
 
 def test_keys_that_are_named_are_looked_up(table, membership):
@@ -61,26 +62,19 @@ def test_a_table_has_all_that_was_written_when_it_was_planned_or_nothing(mesh, m
         assert read(membership, "table") == {"n": 1}
         later = membership.revision("table") + 1
         with pytest.raises(StaleData):  # after five seconds: this is what a replica lags behind
-            list(read_table(membership, "table", EVERYTHING, later))
+            list(read_table(membership.store("table").not_before(later), EVERYTHING, Stretch()))
 
 
 class Meddled:
-    """A membership of which the store changes after each page that is read."""
+    """A reader of a store that changes after each page that is read."""
 
-    def __init__(self, membership, store):
-        self._membership = membership
+    def __init__(self, reader, store):
+        self._reader = reader
         self._store = store
         self.pages = 0
 
-    def store(self, name):
-        return self
-
-    def not_before(self, since):
-        self._reader = self._membership.store("table").not_before(since)
-        return self
-
-    def scan_encoded(self, **options):
-        page = self._reader.scan_encoded(**options)
+    def scan_encoded(self, *ends, **options):
+        page = self._reader.scan_encoded(*ends, **options)
         changes = Batch().increment("a").increment("z").erase("large3").put(f"new{self.pages}", 1)
         self._store.batch(changes).result(limit())
         self.pages += 1
@@ -93,18 +87,42 @@ def test_a_table_that_changes_while_it_is_read_is_of_one_moment(table, membershi
         table.put(f"large{number}", bytes(LARGE)).result(limit())
     quiet = read(membership, "table")
     assert len(quiet) == 6
-    meddled = Meddled(membership, table)
     since = membership.revision("table")
-    assert content(read_table(meddled, "table", EVERYTHING, since)) == quiet
+    meddled = Meddled(membership.store("table").not_before(since), table)
+    assert content(read_table(meddled, EVERYTHING, Stretch())) == quiet
     assert meddled.pages >= 4
     assert read(membership, "table")["a"] == meddled.pages
+
+
+def test_tasks_share_a_store_and_read_it_as_it_was_when_it_was_planned(table, membership):
+    quiet = {number: str(number) for number in range(400)} | {("v", 1): 0, "text": 1}
+    changes = Batch()
+    for key, value in quiet.items():
+        changes = changes.put(key, value)
+    table.batch(changes).result(limit())
+    reader = membership.store("table").not_before(membership.revision("table"))
+    stretches = plan_table(reader, 16, lambda rows: rows // 100)
+    assert len(stretches) == 4
+    meddled = Meddled(reader, table)
+    parts = [content(read_table(meddled, EVERYTHING, each)) for each in stretches]
+    assert [len(part) for part in parts] == [100, 101, 100, 101]
+    assert {key: value for part in parts for key, value in part.items()} == quiet
+    assert plan_table(reader, 50_000, lambda rows: rows // 50_000) == [Stretch()]
+    assert plan_table(reader, 2_000, lambda rows: 64) == plan_table(reader, 2_000, lambda rows: 4)
+
+
+def test_a_store_without_rows_is_one_task(table, membership):
+    reader = membership.store("table").not_before(0)
+    assert plan_table(reader, 50_000, lambda rows: 64) == [Stretch()]
+    assert content(read_table(reader, EVERYTHING, Stretch())) == {}
 
 
 def test_a_revision_that_was_let_go_is_told_and_nothing_else_is_read(mesh, membership):
     with mesh[0].attach_master("table") as store:
         for number in range(4):
             store.put(f"large{number}", bytes(LARGE)).result(limit())
-        reading = read_table(membership, "table", EVERYTHING, membership.revision("table"))
+        reader = membership.store("table").not_before(membership.revision("table"))
+        reading = read_table(reader, EVERYTHING, Stretch())
         assert len(next(reading)) == 1
         for revision in range(20):  # more than are kept at a time
             store.put("n", revision).result(limit())

@@ -155,7 +155,7 @@ def test_entries_are_as_old_as_they_were(kind: LogReplicaKind, tmp_path: Path) -
         machine = machine_of(loaded)
     times = loaded.meta.times
     assert times == Times(now_ns + 3_000_000_000, now_ns + 3_000_000_000), "never back"
-    assert machine.find(1, BEGAN_NS + 5_000_000_000) == 8
+    assert machine.find(BEGAN_NS + 5_000_000_000)[1] == 8
     found, _ = machine.partitions.due(Retention(age_ns=3_500_000_000), times.elapsed_ns)
     assert dict(found)[1] == 16
 

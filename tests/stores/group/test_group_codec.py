@@ -47,6 +47,7 @@ from stores.group.words import (
 from stores.questions import LookUpCommand, ReadAnswerCommand, ReadRefusedCommand, ScanCommand
 from stores.table import bodies, parts
 from stores.table.codec import TableCodec
+from stores.table.rows import Rows
 from tests.stores.table.lab import writer_id
 from wire.errors import DecodeError
 from wire.identifiers import EndpointId
@@ -66,7 +67,7 @@ ENTRIES = (
 )
 HEAD = messages.SnapshotHead(AT, (A, B), Times(7, 8), 4, 2)
 STAMP = bodies.Stamp(2**40, 7)
-ROWS = ((b"k", b"v", 3, None), (b"l", None, 4, 5))
+ROWS = Rows([b"k", b"l"], [b"v", b"w"], [3, 4], (None, 5))
 LOOK_UP = LookUpCommand(8, 9, b"k", has_value=False)
 CONTENTS = [
     messages.PreVote(3, AT),
@@ -115,8 +116,9 @@ CONTENTS = [
     Ask(4, bodies.Read(STAMP, True, ScanCommand(8, 9, b"a", b"b", 10, has_values=False))),
     Ask(4, bodies.Read(STAMP, False, ScanCommand(8, 9, b"a", None, 10, True, revision=0))),
     Ask(4, bodies.Read(STAMP, False, ScanCommand(8, 0, b"a", None, 10, True, revision=7))),
-    Answered(4, bodies.Found(STAMP, ReadAnswerCommand(8, ((b"k", b"v", 3, None),), None))),
-    Answered(4, bodies.Found(STAMP, ReadAnswerCommand(8, ((b"k", None, 3, 2**62),), b"z"))),
+    Ask(4, bodies.Read(STAMP, False, ScanCommand(8, 9, b"a", None, 10, True, 0, step=9))),
+    Answered(4, bodies.Found(STAMP, ReadAnswerCommand(8, Rows([b"k"], [b"v"], [3]), None))),
+    Answered(4, bodies.Found(STAMP, ReadAnswerCommand(8, Rows([b"k"], [], [3], (2**62,)), b"z"))),
     Answered(4, ReadRefusedCommand(8, is_stale=True, text="it is at revision 2")),
     Answered(4, ReadRefusedCommand(8, is_stale=False, text="not kept", is_gone=True)),
 ]
@@ -175,14 +177,15 @@ GOLDEN = {
         *(OUTSIDE, GROUP),
         Ask(4, bodies.Read(STAMP, False, LOOK_UP)),
     ),
-    f"861832{HEAD_OF_A_PROXY}05568414821b000001000000000007f58608094161f60af5": (
+    f"861832{HEAD_OF_A_PROXY}0558188414821b000001000000000007f58808094161f60af5f601": (
         *(OUTSIDE, GROUP),
         Ask(5, bodies.Read(STAMP, True, ScanCommand(8, 9, b"a", None, 10, has_values=True))),
     ),
     f"861827{HEAD_OF_A}071b8000000000000000": (A, GROUP, Leads(7, 2**63)),
     f"841825{HEAD_OF_A}": (A, GROUP, Farewell()),
     f"861821{HEAD_OF_A}0400": (A, GROUP, Declined(4, Setback.NOT_LEADER)),
-    f"861833{HEAD_OF_A}04581f851835821b000001000000000007088284416b417603f684416cf60405417a": (
+    f"861833{HEAD_OF_A}045822851835821b000001000000000007"
+    f"088482416b416c824176417782030482f605417a": (
         *(A, GROUP),
         Answered(4, bodies.Found(STAMP, ReadAnswerCommand(8, ROWS, b"z"))),
     ),
@@ -192,6 +195,30 @@ GOLDEN = {
     ),
 }
 """What proxies and replicas say to each other: later releases have to read and write it so."""
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        Rows([b"k"], [b"v"], [3, 4]),
+        Rows([b"k", b"l"], [b"v"], [3, 4]),
+        Rows([b"k"], [], [3], (1, 2)),
+        Rows([b""], [], [3]),
+        Rows([b"k"], [b""], [3]),
+        Rows([b"k"] * 2_001, [], [3] * 2_001),
+    ],
+    ids=repr,
+)
+def test_columns_that_are_no_entries_are_refused(rows):
+    found = Answered(4, bodies.Found(STAMP, ReadAnswerCommand(8, rows, None)))
+    with pytest.raises(DecodeError):
+        CODEC.decode(written(found))
+
+
+def test_a_scan_goes_on_by_one_entry_at_least():
+    scan = ScanCommand(8, 9, b"a", None, 10, True, step=0)
+    with pytest.raises(DecodeError, match="step"):
+        CODEC.decode(written(Ask(4, bodies.Read(STAMP, False, scan)), sender=OUTSIDE))
 
 
 @pytest.mark.parametrize("payload", GOLDEN)

@@ -131,7 +131,7 @@ def test_readers_see_only_what_is_committed(lab, handle):
     assert entries_of(lab.leader) == {}
     lab.commit(2)
     assert entries_of(lab.leader) == {0: "a", 1: "b"}
-    assert lab.leader.find(0, START_NS) == 0
+    assert lab.leader.find(START_NS)[0] == 0
     lab.commit()
     assert entries_of(lab.leader) == {0: "a", 1: "b", 2: "c"}
     assert entries_of(lab.leader, 1) == {0: "other"}
@@ -221,13 +221,11 @@ def test_the_first_entry_of_a_time_is_found(lab, handle):
         lab.now_ns = second * SECOND_NS
         handle.append(second)
     lab.commit()
-    assert lab.leader.find(0, START_NS + 1) == 1
-    assert lab.leader.find(0, START_NS + 9 * SECOND_NS) == 4
+    assert lab.leader.find(START_NS + 1)[0] == 1
+    assert lab.leader.find(START_NS + 9 * SECOND_NS)[0] == 4
     handle.trim(3)
     lab.commit()
-    assert lab.leader.find(0, 0) == 3
-    with pytest.raises(NoSuchPartition):
-        lab.leader.find(2, 0)
+    assert lab.leader.find(0) == (3, 0)
 
 
 def test_an_offset_that_is_gone_or_to_come_has_no_entries(lab, handle):

@@ -46,6 +46,7 @@ from stores.group.words import (
 from stores.questions import LookUpCommand, ReadAnswerCommand, ScanCommand
 from stores.table.bodies import Found, Read, Register, Registration, Stamp, Write
 from stores.table.parts import EntriesPart
+from stores.table.rows import Rows
 from wire.encoding import encode
 from wire.identifiers import EndpointId, EntityId
 
@@ -95,7 +96,7 @@ def questions(sender: EntityId, term: int, *far: int) -> list[Message | Word]:
 def answers(own: MemberId, term: int, *far: int) -> list[Message | Word]:
     """Give what a master says, of a term that another one leads in."""
     head = SnapshotHead(FAR_AWAY, (own,), Times(1, 1), 1, 0)
-    found = ReadAnswerCommand(FAR, ((encode("k"), encode("forged"), FAR, None),), None)
+    found = ReadAnswerCommand(FAR, Rows([encode("k")], [encode("forged")], [FAR]), None)
     return [
         Keepalive(term, FAR, FAR, FAR, Times(FAR, FAR)),
         *(Admitted(term, session, FAR, FAR, head) for session in (0, 1, *far)),

@@ -49,8 +49,8 @@ class LogAsker:
     def state(self) -> int:
         return self.pose(StateQuery(next(self._numbers)))
 
-    def find(self, partition: int, timestamp_ns: int) -> int:
-        return self.pose(TimeQuery(next(self._numbers), partition, timestamp_ns))
+    def find(self, timestamp_ns: int) -> int:
+        return self.pose(TimeQuery(next(self._numbers), timestamp_ns))
 
     def pose(self, query: Query) -> int:
         self.run(self.core.ask(query))
@@ -145,7 +145,7 @@ class LogProxyMesh(LogMesh):
         machine = core.machine
         answer: Answer
         if isinstance(query, TimeQuery):
-            answer = Found(query.query, machine.find(query.partition, query.timestamp_ns))
+            answer = Found(query.query, machine.find(query.timestamp_ns))
         else:
             runs = [run for at in query.positions for run in machine.read(*at, query.size_max)]
             spans = [machine.partitions[partition].span for partition, _ in query.positions]

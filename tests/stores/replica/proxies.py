@@ -64,7 +64,7 @@ class Asker:
         """Give the value that a question has found; raises ``KeyError`` without an answer."""
         found = self.answers[number]
         assert isinstance(found, ReadAnswerCommand), found
-        return None if not found.rows else decode(found.rows[0][1] or b"")
+        return decode(found.rows.values[0]) if found.rows else None
 
     def survey(self, *names: str) -> None:
         """Learn which replicas there are, the nearest first."""

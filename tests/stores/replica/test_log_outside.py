@@ -54,9 +54,9 @@ def test_a_proxy_appends_and_reads_what_is_committed(mesh: LogProxyMesh) -> None
     state = asker.state()
     mesh.work()
     assert asker.told_state(state).ends == (0, 2)
-    found = asker.find(1, 0)
+    found = asker.find(0)
     mesh.work()
-    assert asker.answers[found] == Found(found, 0)
+    assert asker.answers[found] == Found(found, (0, 0))
 
 
 def test_what_is_read_the_leader_says_once_a_majority_confirms_it(mesh: LogProxyMesh) -> None:
@@ -100,7 +100,7 @@ def test_what_was_trimmed_is_told_at_once(mesh: LogProxyMesh) -> None:
 
 def test_what_makes_no_sense_is_answered_with_the_error(mesh: LogProxyMesh) -> None:
     asker = mesh.proxy()
-    numbers = [asker.fetch((7, 0)), asker.find(7, 0)]
+    numbers = [asker.fetch((7, 0)), asker.fetch((0, 0), (7, 0))]
     mesh.work()
     for number in numbers:
         failed = asker.answers[number]
@@ -253,7 +253,7 @@ def test_answers_of_others_than_the_leader_are_not_taken(mesh: LogProxyMesh) -> 
     other = next(name for name in mesh.cores if name != leader)
     number = asker.pose(StateQuery(1))
     ticket = asker.core._first_ticket + 2 * number + 1
-    (payload,) = mesh.cores[other].write(Answered(ticket, Found(0, 5)))
+    (payload,) = mesh.cores[other].write(Answered(ticket, Found(0, (5, 5))))
     asker.run(asker.core.receive(mesh.where[other], payload, mesh.now_ns))
     assert number not in asker.answers
     mesh.work()

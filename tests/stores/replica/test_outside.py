@@ -16,6 +16,7 @@ from stores.replica import outsiders as outsiders_module
 from stores.replica.tables.proxies import BUSY
 from stores.scanning import LATEST
 from stores.table.bodies import ChangeQuota, Compare, Found, Read, Register, Stamp, Write
+from stores.table.rows import Rows
 from stores.work import JOBS_MAX
 from tests.stores.replica.proxies import INCARNATION, Asker, ProxyMesh
 from tests.stores.replica.test_core import CODEC, Mesh
@@ -195,7 +196,7 @@ def test_a_page_is_made_in_steps_and_goes_on_where_it_ended(mesh: ProxyMesh) -> 
         asker.pose(ScanCommand(number, 0, start, None, 5, has_values=number > 1))
         mesh.work()
         answer = asker.answers[number]
-        keys += [row[0] for row in answer.rows]
+        keys += answer.rows.keys
         sizes.append(len(answer.rows))
         if answer.continuation is None:
             break
@@ -264,7 +265,7 @@ def test_expiries_are_told_as_times_of_unix() -> None:
     mesh.work()
     number = asker.ask("a")
     mesh.work()
-    ((_, _, _, expires_at_ns),) = asker.answers[number].rows
+    (expires_at_ns,) = asker.answers[number].rows.expiries
     assert abs(expires_at_ns - mesh.now_ns - 10**12) <= 10**9
 
 
@@ -457,7 +458,7 @@ def test_an_endpoint_that_was_not_asked_answers_nothing(mesh: ProxyMesh) -> None
     found = CODEC.decode(mesh.mail[-1][2]).content
     assert isinstance(found.request, Read)
     stranger = follower_of(mesh)
-    answer = Found(Stamp(1 << 60, 7), ReadAnswerCommand(number, (), None))
+    answer = Found(Stamp(1 << 60, 7), ReadAnswerCommand(number, Rows(), None))
     own, group = mesh.cores[stranger].own, mesh.cores[stranger].group
     (payload,) = CODEC.encode(own, group, Answered(found.ticket, answer))
     asker.run(asker.core.receive(mesh.where[stranger], payload, mesh.now_ns))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from stores.scanning import EVERYTHING, PAGE_COUNT_MAX, make_span
+from stores.scanning import EVERYTHING, LATEST, PAGE_COUNT_MAX, make_span
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import InvalidData
@@ -40,6 +40,23 @@ def test_pages_are_in_the_order_of_keys_and_none_is_empty(node, world):
     assert page.continuation is None
     assert page.revision == len(names)
     assert node.core.machine.scan(make_span(prefix=encode("c")), 1).entries == []
+
+
+def test_a_step_cuts_a_store_into_parts_of_as_many_entries(node, world):
+    for number in range(10):
+        node.put(number, 0)
+    world.settle()
+    machine = node.core.machine
+    first = machine.scan(EVERYTHING, 2, step=3)
+    rest = machine.scan(EVERYTHING.after(first.continuation), 9, step=3)
+    assert (keys_of(first), keys_of(rest)) == ([0, 3], [6, 9])
+    cut = machine.scan(make_span(encode(1)), 9, LATEST, step=100)
+    assert (keys_of(cut), cut.continuation) == ([1], None)
+    node.erase(5)
+    world.settle()
+    between = make_span(encode(4), encode(6))
+    assert keys_of(machine.scan(between, 9, cut.revision)) == [4, 5], "its revision is kept"
+    assert keys_of(machine.scan(between, 9)) == [4]
 
 
 def test_spans(node, world):

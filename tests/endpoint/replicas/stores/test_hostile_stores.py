@@ -87,7 +87,7 @@ async def test_a_log_is_asked_for_nonsense_and_without_end(kit) -> None:
             me = EntityId(raw.local, 1)
             lies = [*questions(me, core.epoch, FAR), *answers(own, core.epoch - 1, FAR)]
             said = [word for word in lies if not isinstance(word, (Ask, Answered, SnapshotPart))]
-            far = [Fetch(1, ((1_000, OFFSET_END - 1),), FAR, FAR), TimeQuery(2, 1_000, FAR)]
+            far = [Fetch(1, ((1_000, OFFSET_END - 1),), FAR, FAR), TimeQuery(2, FAR)]
             said += [Ask(number, each) for number, each in enumerate(far)]
             payloads = [
                 *letters(own, groups, said, LOG_CODEC),
