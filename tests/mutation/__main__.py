@@ -212,7 +212,8 @@ def main() -> int:
     if importlib.util.find_spec("mutmut") is None:
         print("this needs mutmut: pip install 'peermesh[mutation]'")
         return 3
-    files = [file for suite in read_suites() for file in suite.files]
+    suites = [each for each in read_suites() if each.is_complete or options.names]
+    files = [file for suite in suites for file in suite.files]
     made, codes = generate([file for file in files if may_have(file, options.names)])
     survivors = read_survivors()
     mutants = [

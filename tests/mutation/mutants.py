@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 ROOT: Final = Path(__file__).parent.parent.parent
 SUITES: Final = Path(__file__).parent / "suites.toml"
@@ -57,13 +57,21 @@ class Suite:
     tests: tuple[str, ...]
     left_out: tuple[str, ...]
     """Tests of these that would cost too much."""
+    is_complete: bool
+    """False while not all of its mutants were tried: then they are tried if they are named, and no
+    sample has them."""
 
 
 def read_suites() -> list[Suite]:
     """Read which files are changed, and with which tests."""
-    tables: list[dict[str, list[str]]] = tomllib.loads(SUITES.read_text("utf-8"))["suite"]
+    tables: list[dict[str, Any]] = tomllib.loads(SUITES.read_text("utf-8"))["suite"]
     return [
-        Suite(tuple(_found(each["files"])), tuple(each["tests"]), tuple(each["left_out"]))
+        Suite(
+            tuple(_found(each["files"])),
+            tuple(each["tests"]),
+            tuple(each["left_out"]),
+            each.get("is_complete", True),
+        )
         for each in tables
     ]
 
