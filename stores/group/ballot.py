@@ -65,7 +65,7 @@ class Marks:
         """All marks up to this one survive a power cut."""
         self._safe = slots.index(latest)
         self._open = _other(self._safe)
-        self._syncing: Slot | None = None
+        self._syncing: int | None = None
 
     def write(self, mark: Position) -> list[Effect]:
         """Write a mark, without a sync."""
@@ -77,14 +77,13 @@ class Marks:
         """Start a sync, if there is something to sync and none is under way."""
         if self._syncing is not None or self.mark is None or self.number == self.synced_number:
             return []
-        self._syncing = Slot(self.number, self.mark)
+        self._syncing = self.number
         self._open = _other(self._safe, self._open)
         return [SyncMarks(self.number)]
 
     def synced(self, number: int) -> None:
         """Learn that a sync is over."""
-        assert self._syncing is not None, number
-        assert self._syncing.number == number, (number, self._syncing)
+        assert self._syncing == number, (number, self._syncing)
         self._syncing = None
         self.synced_number = number
         self._safe = _other(self._safe, self._open)

@@ -1,4 +1,4 @@
-"""What the mutants change, which of them count, and the survivors that have a reason."""
+"""Which files have mutants, what these change, which count, and which survive with a reason."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import ast
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatch
+from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 ROOT: Final = Path(__file__).parent.parent.parent
+SUITES: Final = Path(__file__).parent / "suites.toml"
 SURVIVORS: Final = Path(__file__).parent / "survivors.toml"
 
 
@@ -35,6 +36,9 @@ class Mutant:
     change: Change
     is_wording: bool
     """Whether it only changes the wording of a sentence: no test has to notice that."""
+    digest: str
+    """Of the function without and with the change: names it in journals, as mutmut's number is
+    another one after each edit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +49,36 @@ class Survivor:
     reason: str
 
 
-def mutated_files(root: Path = ROOT) -> list[str]:
-    """Give the files that ``[tool.mutmut]`` has mutated."""
-    settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
-    patterns: list[str] = settings["mutmut"]["only_mutate"]
-    parents = {pattern.partition("/")[0] for pattern in patterns}
-    paths = (path for each in parents for path in (root / each).rglob("*.py"))
-    files = (path.relative_to(root).as_posix() for path in paths)
-    return sorted(file for file in files if any(fnmatch(file, each) for each in patterns))
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Files that are changed, and the tests that have to notice."""
+
+    files: tuple[str, ...]
+    tests: tuple[str, ...]
+    left_out: tuple[str, ...]
+    """Tests of these that would cost too much."""
+    is_complete: bool
+    """False while not all of its mutants were tried: then they are tried if they are named, and no
+    sample has them."""
+
+
+def read_suites() -> list[Suite]:
+    """Read which files are changed, and with which tests."""
+    tables: list[dict[str, Any]] = tomllib.loads(SUITES.read_text("utf-8"))["suite"]
+    return [
+        Suite(
+            tuple(_found(each["files"])),
+            tuple(each["tests"]),
+            tuple(each["left_out"]),
+            each.get("is_complete", True),
+        )
+        for each in tables
+    ]
+
+
+def _found(patterns: list[str]) -> list[str]:
+    paths = {path for pattern in patterns for path in ROOT.glob(pattern)}
+    return sorted(path.relative_to(ROOT).as_posix() for path in paths)
 
 
 def mutants_of(file: str, code: str, names: list[str]) -> Iterator[Mutant]:
@@ -62,14 +88,23 @@ def mutants_of(file: str, code: str, names: list[str]) -> Iterator[Mutant]:
         for node in ast.walk(ast.parse(code))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
-    module = file.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+    texts = {name: _lines(node) for name, node in functions.items()}
+    wordless = {name: _without_sentences(node) for name, node in functions.items()}
+    module = module_of(file)
     for name in names:
         stem = name.partition("__mutmut_")[0]
-        original, mutated = functions[f"{stem}__mutmut_orig"], functions[name]
+        original = f"{stem}__mutmut_orig"
         place = f"{file} {stem.removeprefix('x_').removeprefix('xǁ').replace('ǁ', '.')}"
-        change = Change(place, *_difference(_lines(original), _lines(mutated)))
-        is_wording = _without_sentences(original) == _without_sentences(mutated)
-        yield Mutant(f"{module}.{name}", file, change, is_wording)
+        change = Change(place, *_difference(texts[original], texts[name]))
+        whole = repr((place, texts[original], texts[name]))
+        digest = sha256(whole.encode()).hexdigest()
+        is_wording = wordless[original] == wordless[name]
+        yield Mutant(f"{module}.{name}", file, change, is_wording, digest)
+
+
+def module_of(file: str) -> str:
+    """Give the name by which a file is imported."""
+    return file.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
 
 
 def _lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
@@ -96,10 +131,8 @@ class _Sentences(ast.NodeTransformer):
 
 
 def _without_sentences(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """Dump a function with all texts of more than a word left out."""
-    return "".join(
-        ast.dump(_Sentences().visit(ast.parse(ast.unparse(each)))) for each in function.body
-    )
+    """Dump a function, in which this leaves out all texts of more than a word."""
+    return "".join(ast.dump(_Sentences().visit(each)) for each in function.body)
 
 
 def read_survivors() -> list[Survivor]:

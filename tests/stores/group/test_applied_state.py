@@ -1,4 +1,4 @@
-"""The committed part of a journal stays as it is when a snapshot is none."""
+"""What the machine beside a journal applies, stages and installs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from stores.group.applied_state import AppliedState
 from stores.group.clock import NO_TIMES
 from stores.group.effects import Snapshot
+from stores.group.entries import ActionEntry, LeadEntry
 from stores.group.journal import Journal
 from stores.group.positions import START, MemberId, Position
 from tests.stores.group.lists import Lists
@@ -25,3 +26,37 @@ def test_a_snapshot_that_the_machine_refuses_changes_nothing():
     with pytest.raises(DecodeError):
         state.install(Snapshot(Position(1, 5), VOTERS, NO_TIMES, ()))
     assert (state.commit, state.journal.floor, state.journal.end) == (0, START, START)
+
+
+class Recorder(Lists):
+    """Remembers where each body was, in place of what it does."""
+
+    def __init__(self):
+        super().__init__()
+        self.applied, self.staged_there = [], []
+
+    def apply(self, position, body):
+        self.applied.append((position, body))
+        return body.upper()
+
+    def stage(self, position, body):
+        self.staged_there.append((position, body))
+
+
+def test_actions_are_applied_where_they_are_in_the_journal_and_later_ones_are_staged_there():
+    entries = (
+        ActionEntry(1, "a"),
+        LeadEntry(2, NO_TIMES),
+        *(ActionEntry(2, each) for each in "bc"),
+    )
+    state = AppliedState(Journal(START, VOTERS, entries), Recorder(), 0, NO_TIMES)
+    assert state.advance(3) == {1: "A", 3: "B"}
+    assert state.machine.applied == [(Position(1, 1), "a"), (Position(2, 3), "b")]
+    state.stage_all()
+    assert state.machine.staged_there == [(Position(2, 4), "c")]
+
+
+def test_a_snapshot_of_what_is_committed_here_already_is_installed():
+    state = AppliedState(Journal(START, VOTERS), Lists(), 0, NO_TIMES)
+    state.install(Snapshot(START, VOTERS, NO_TIMES, tuple(Lists().freeze())))
+    assert state.commit == 0

@@ -118,6 +118,8 @@ def test_without_a_readable_mark_a_member_is_regressed():
     ballot = Ballot(new_promises(A), slots(), END)
     assert not ballot.is_whole
     assert ballot.start(END) == [WholenessChanged(is_whole=False)]
+    (save,) = ballot.settle([WORD])
+    assert finish(ballot, [save]) == [WORD], "no mark is awaited"
 
 
 def test_regression_lasts_although_the_mark_fits_again():
@@ -192,13 +194,26 @@ def test_after_any_power_cut_a_mark_as_late_as_the_last_sync_can_be_read():
         _check_power_cuts(choices)
 
 
-def _check_power_cuts(choices):
-    marks = Marks(NEW_SLOTS)
-    disk, safe = list(NEW_SLOTS), list(NEW_SLOTS)
-    syncing, synced_number = None, 0
+def test_the_slots_take_turns_and_none_that_is_needed_is_written():
+    _check_power_cuts(("write", "sync", "done") * 3 * SLOT_COUNT)
+    _check_power_cuts(("write", "sync", "write", "done") * 3 * SLOT_COUNT)
+
+
+@pytest.mark.parametrize("latest", range(SLOT_COUNT))
+def test_after_a_start_the_slot_of_the_latest_mark_is_kept_until_a_later_one_is_synced(latest):
+    found = [Slot(number, Position(1, number)) for number in range(3, 3 + SLOT_COUNT)]
+    found[latest] = Slot(9, Position(1, 9))
+    _check_power_cuts(("write", "sync", "write", "done") * SLOT_COUNT, found)
+
+
+def _check_power_cuts(choices, found=NEW_SLOTS):
+    marks = Marks(found)
+    disk, safe = list(found), list(found)
+    syncing, synced_number = None, max(slot.number for slot in found)
     for at, choice in enumerate(choices, 1):
         if choice == "write":
             (effect,) = marks.write(Position(1, at))
+            assert effect.number > max(slot.number for slot in disk)
             disk[effect.slot] = Slot(effect.number, effect.mark)
         elif choice == "sync" and (effects := marks.sync()):
             syncing = effects[0].number, list(disk)

@@ -26,7 +26,8 @@ def test_others_and_repeated_ones_make_no_majority():
 
 
 @pytest.mark.parametrize(
-    ("reached", "number"), [((5, 3, 1), 3), ((5, 5, 0), 5), ((9, 0, 0), 0), ((7,), 7), ((), 0)]
+    ("reached", "number"),
+    [((5, 3, 1), 3), ((5, 5, 0), 5), ((9, 0, 0), 0), ((9, 4), 4), ((7,), 7), ((), 0)],
 )
 def test_a_majority_has_the_number_in_the_middle(reached, number):
     voters = (A, B, C)[: len(reached)]

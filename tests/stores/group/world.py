@@ -67,6 +67,8 @@ class World:
         self.disks = {name: Disk(MemberId(name, 0), empty_file(self.voters)) for name in self.names}
         self.rates = {name: random.uniform(0.95, 1.05) for name in self.names}
         self.members, self.writes = {}, {}
+        self.alive = set()
+        """The same members as in ``members``; looked up for each effect."""
         self.paused, self.full = {}, set()
         self.cuts, self.is_bad, self.is_healed = set(), False, False
         self.asked = {}
@@ -104,19 +106,19 @@ class World:
         wanted = Wanted(count=self.target if self.fills_up else 0)
         stored = replace(disk.stored(), is_volatile=self.is_volatile)
         member = self.members[name] = Member(stored, machine, draw, wanted=wanted)
+        self.alive.add(member)
         self.figures["regressed"] += not member.ballot.is_whole
         self.carry(member, member.start(self.moment(name)))
         self.after(self.random.uniform(0, TICK_MS), self.tick, member)
 
     def is_alive(self, member):
-        return self.members.get(member.id.name) is member
+        return member in self.alive
 
     def feed(self, member, call, *arguments):
         """Give a member an input, after its pause if there is one."""
         if not self.is_alive(member):
             return
-        wait = self.paused.get(member.id.name, 0) - self.now
-        if wait > 0:
+        if self.paused and (wait := self.paused.get(member.id.name, 0) - self.now) > 0:
             self.after(wait, self.feed, member, call, *arguments)
             return
         result = call(*arguments)
@@ -165,7 +167,6 @@ class World:
     def carry(self, member, effects):
         for effect in effects:
             if self.is_alive(member):
-                self.witness.see(member, effect)
                 self._carry(member, effect)
 
     def _carry(self, member, effect):
@@ -174,14 +175,16 @@ class World:
             case Send(to=to, message=message):
                 self.send(name, to.name, self.deliver, member.id, to, message)
             case Broadcast(message=message):
-                for other in [each for each in self.members.values() if each is not member]:
-                    self.send(name, other.id.name, self.deliver, member.id, other.id, message)
+                for to, other in self.members.items():
+                    if other is not member:
+                        self.send(name, to, self.deliver, member.id, other.id, message)
             case Replied() | Failed() | Readable():
                 if effect.caller is not None:
                     client, _, key = effect.caller
                     values = member.state.machine.state.lists.get(key, ())
                     self.send(name, client, self.clients[client].hear, name, effect, values)
             case _:
+                self.witness.see(member, effect)
                 self._write(member, effect, self.disks[name])
 
     def _write(self, member, effect, disk):
@@ -233,7 +236,7 @@ class World:
     def send(self, source, to, call, *arguments):
         random = self.random
         self.figures["messages"] += 1
-        if frozenset((source, to)) in self.cuts:
+        if self.cuts and frozenset((source, to)) in self.cuts:
             return
         if not self.is_bad:
             is_quick = random.random() < 0.98
@@ -294,6 +297,7 @@ class World:
         member = self.members.pop(name, None)
         if member is None:
             return
+        self.alive.remove(member)
         disk = self.disks[name]
         if is_power_cut:
             disk.power_cut(self.random)

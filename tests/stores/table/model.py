@@ -225,7 +225,7 @@ class TableClient(Client):
             self.world.figures["missed"] += 1
             del self.seen[key]
             self.goal, self.begun = name, None
-            self.world.after(self.random.uniform(1, 60), self.begin)
+            self.world.after(self.pause_ms(), self.begin)
         else:
             super().finish(name, result)
 
