@@ -225,6 +225,7 @@ PARTS: Final = (
             Face(
                 f"{_REPLICAS}/stores/store_handle.py:StoreHandle",
                 hand=words("ask batch"),
+                asks=_VERBS | {"put"},
                 bases=(("testing", "peermesh.testing.handles:HeldStore"),),
             ),
         ),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Self, Unpack, overload
 
 from endpoint import arguments
-from endpoint.barriers import barrier
+from endpoint.barriers import Callback, Seconds, barrier
 from endpoint.bound import Bound
 from endpoint.closing import AsyncClosing, EitherClosing
 from endpoint.endpoint import (
@@ -14,6 +14,7 @@ from endpoint.endpoint import (
     AWAIT_SUBSCRIBED_SECONDS,
     PEER_SECONDS,
     RETRY_SECONDS,
+    Endpoint as CoreEndpoint,
 )
 from endpoint.replicas.attaching import (
     ANSWER_SECONDS,
@@ -26,15 +27,14 @@ from endpoint.replicas.attaching import (
     Attaching,
     Backend,
 )
-from endpoint.replicas.handle import AWAIT_IDLE_SECONDS
-from endpoint.replicas.logs.log_entries import READ_LIMIT, Start
-from endpoint.replicas.stores.events import QUEUE_SIZE
-from endpoint.replicas.stores.reading import READ_SECONDS
-from endpoint.replicas.stores.store import VERIFY_SECONDS
-from endpoint.replicas.stores.store_handle import PUT_UNIQUE_SECONDS
+from endpoint.replicas.handle import AWAIT_IDLE_SECONDS, ReplicaHandle as CoreReplicaHandle
+from endpoint.replicas.logs.log_entries import READ_LIMIT, LogEntry, Start
+from endpoint.replicas.stores.events import QUEUE_SIZE, Events as CoreEvents, StoreEvent
+from endpoint.replicas.stores.reading import READ_SECONDS, Entry, Page, Reader as CoreReader
+from endpoint.replicas.stores.store import VERIFY_SECONDS, Store as CoreStore
+from endpoint.replicas.stores.store_handle import PUT_UNIQUE_SECONDS, StoreHandle as CoreStoreHandle
 from peermesh.aio.coordination import SessionBlock
 from peermesh.aio.living import Life
-from peermesh.aio.passage import Passage
 from stores.log.limits import FETCH_SIZE_MAX
 from stores.scanning import LATEST, PAGE_COUNT
 from wire.errors import FAILURES, EndpointClosed, StoreClosed
@@ -42,11 +42,8 @@ from wire.errors import FAILURES, EndpointClosed, StoreClosed
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
     from datetime import datetime, timedelta
-    from typing import Self, Unpack
 
     from endpoint.arguments import NodeId
-    from endpoint.barriers import Callback, Seconds
-    from endpoint.endpoint import Endpoint as CoreEndpoint
     from endpoint.inspection import Snapshot
     from endpoint.mesh.status import StatusCode, StatusEvent
     from endpoint.outcome import Outcome
@@ -56,15 +53,12 @@ if TYPE_CHECKING:
     from endpoint.replicas.group_logs.replica import ReplicaLog as CoreReplicaLog
     from endpoint.replicas.groups.membership import GroupHandle as CoreGroupHandle, GroupMember
     from endpoint.replicas.groups.replica import ReplicaStore as CoreReplicaStore
-    from endpoint.replicas.handle import ReplicaHandle as CoreReplicaHandle
     from endpoint.replicas.logs.log import Log as CoreLog, LogPromotion
     from endpoint.replicas.logs.log_consumer import LogConsumer as CoreLogConsumer
-    from endpoint.replicas.logs.log_entries import LogEntry
     from endpoint.replicas.logs.log_handle import LogHandle as CoreLogHandle
     from endpoint.replicas.logs.log_receipts import AppendReceipt
     from endpoint.replicas.receipts import Receipt
     from endpoint.replicas.stores.coordinating import Coordinating as CoreCoordinating
-    from endpoint.replicas.stores.events import Events as CoreEvents, StoreEvent
     from endpoint.replicas.stores.locks import (
         Elected,
         Elections as CoreElections,
@@ -73,15 +67,13 @@ if TYPE_CHECKING:
     )
     from endpoint.replicas.stores.observing import ObservedStore as CoreObservedStore
     from endpoint.replicas.stores.promoting import Promotion
-    from endpoint.replicas.stores.reading import Entry, Page, Reader as CoreReader
     from endpoint.replicas.stores.session import Session as CoreSession
-    from endpoint.replicas.stores.store import Store as CoreStore
-    from endpoint.replicas.stores.store_handle import StoreHandle as CoreStoreHandle
     from endpoint.replicas.stores.store_proxy import StoreProxy as CoreStoreProxy
     from endpoint.replicas.stores.verifying import Verification
     from endpoint.replicas.stores.watching import Watch as CoreWatch, WatchItem
     from endpoint.statistics import DialInfo, EndpointStatistics, PeerInfo
     from handshake.credentials import Credentials
+    from peermesh.aio.passage import Passage
     from stores import scanning
     from stores.batch import Batch
     from stores.log.partitions import Span
