@@ -18,11 +18,9 @@ class Door(ABC):
     purpose: ClassVar[str]
     """The first sentence of its module."""
     passage: ClassVar[str] = ""
-    """The module of its ``Passage``."""
+    """The module of its ``Passage``; without one, constructors are written by hand."""
     bases: ClassVar[dict[str, str]] = {}
     """What stands in the place of a base of the description."""
-    whole: ClassVar[frozenset[str]] = frozenset({"Endpoint"})
-    """Classes whose constructors are written by hand."""
     helpers: ClassVar[tuple[str, ...]]
     """Imports of what bodies may use."""
     is_async: ClassVar[bool] = True

@@ -41,6 +41,8 @@ class Face:
     """Whether functions of ``Part.opens`` take it."""
     is_alone: bool = False
     """Whether users make it themselves, with the arguments of trio's: it needs no endpoint."""
+    is_whole: bool = False
+    """Whether users make it themselves, and the base that is written by hand lives with trio's."""
     fields: frozenset[str] = frozenset()
     """Annotated attributes that are shown as properties."""
     written: frozenset[str] = frozenset()
@@ -115,13 +117,15 @@ FACES: Final = {
             local=words("poll available"),
             first=(("get", "take"),),
             copied=_LOOP,
-            by_hand=(("blocking", words("get poll close")),),
+            by_hand=(("blocking", words("close")),),
             bases=(("blocking", "peermesh.blocking.status:StatusReading"),),
         ),
         Face(
             "endpoint/endpoint.py:Endpoint",
-            hand=words("__aenter__ __aexit__ forked shutdown subscribe read_with"),
+            hand=words("__aenter__ __aexit__ forked shutdown read_with"),
+            copied=words("subscribe"),
             is_served=True,
+            is_whole=True,
             here=words("publish_batch"),
             local=words("node_id"),
             by_hand=(
@@ -168,7 +172,7 @@ class Part:
     """The module and the name of the way to what is over there, if it is not the door's."""
 
 
-_WAY: Final = ("peermesh.blocking.standing", "Way")
+_WAY: Final = ("peermesh.blocking.way", "Way")
 _STANDING: Final = (("blocking", "peermesh.blocking.standing:Standing"),)
 _BLOCK: Final = words("close aclose __aenter__ __aexit__")
 _QOS2: Final = "peermesh/brokers/qos2"

@@ -21,7 +21,6 @@ class Harness(Door):
     name: ClassVar[str] = "testing"
     package: ClassVar[str] = "peermesh.testing"
     purpose: ClassVar[str] = "What nodes hold for a test."
-    whole: ClassVar[frozenset[str]] = frozenset({"StoreHandle"})
     helpers: ClassVar[tuple[str, ...]] = (f"from peermesh.testing.handles import {RECEIPT}",)
 
     def translated(self, method: Method) -> Method:

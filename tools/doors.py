@@ -37,6 +37,9 @@ from tools.door_testing import Harness
 
 DOORS: Final[dict[str, Door]] = {door.name: door for door in (Aio(), Blocking(), Harness())}
 
+HOMES: Final = {"aio": names.AIO, "blocking": names.BLOCKING}
+"""Where the public names of a door are."""
+
 FORMATTING: Final = (
     ("check", "--select", "F401,I,TC001,TC002,TC003", "--fix", "--unsafe-fixes", "--quiet"),
     ("format", "--quiet"),
@@ -83,7 +86,12 @@ class Writer:
             self._import(made.annotations, module)
             stands = f"self._stand({core}({', '.join(made.passed())}))"
             lines += [*made.head("def"), f"        self._passage, {own} = {stands}"]
-        elif name not in self._door.whole:
+        elif face.is_whole:
+            made = constructor(node)
+            self._import(made.annotations, module)
+            lines += made.head("def")
+            lines.append(f"        super().__init__({core}({', '.join(made.passed())}))")
+        elif self._door.passage:
             lines += self._constructor(core, own, parts)
         hand = face.hand.union(*(each for door, each in face.by_hand if door == self._door.name))
         for described in (*fields(node, face.fields), *methods(node)):
@@ -177,10 +185,11 @@ class Writer:
 
     def _import(self, nodes: Sequence[ast.AST | None], module: Module) -> None:
         """Import what code names: a class of this door, or what trio's module has."""
-        for name in names_in(nodes):
-            if name in self._own:
-                continue
-            if name in self._faces:
+        homes = HOMES.get(self._door.name, {})
+        for name in names_in(nodes) - self._own:
+            if name in names.COLOURED and name in homes:
+                self._imports.add(f"from {homes[name]} import {name}")
+            elif name in self._faces:
                 self._imports.add(f"from {self._door.package}.calls import {name}")
             elif name in module.origins:
                 self._imports.add(module.imported(name))

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
-    ExitStack,
-    contextmanager,
-    suppress,
-)
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
 from functools import partial
-from typing import ParamSpec, Protocol, TypeVar
+from typing import ParamSpec, TypeVar
 
 from endpoint.closing import Closing
-from net import forking
-from peermesh.blocking.hosting import hosted
 from peermesh.blocking.portal import Portal
+from peermesh.blocking.way import Way
 from peermesh.doors.room import Task
 from wire.errors import EndpointClosed
 
@@ -26,39 +19,7 @@ Core = TypeVar("Core")
 Values = ParamSpec("Values")
 
 
-class Way(Protocol):
-    """What generated handles cross by: the passage of an endpoint, or of what has none."""
-
-    def call(
-        self,
-        function: Callable[Values, Awaitable[Result]],
-        *arguments: Values.args,
-        **options: Values.kwargs,
-    ) -> Result:
-        """Run an async function over there, and wait for its result."""
-
-    def call_sync(
-        self,
-        function: Callable[Values, Result],
-        *arguments: Values.args,
-        **options: Values.kwargs,
-    ) -> Result:
-        """Run a function over there, and wait for its result."""
-
-    def close(self, close: Callable[[], None]) -> None:
-        """Close what waits for nothing, once more or after its end, too."""
-
-    def end(self, close: Callable[[], Awaitable[None]]) -> None:
-        """Close a handle, once more or after its end, too."""
-
-    def check_process(self) -> None:
-        """Raise ``ForkedEndpoint`` in a child process, for calls that do not cross."""
-
-    def show(self, name: str, core: object) -> str:
-        """Give the repr of a handle."""
-
-
-class PortalPassage:
+class PortalPassage(Way):
     """The way to what stands in the portal's loop by itself.
 
     After ``leave`` calls raise ``EndpointClosed``.
@@ -92,27 +53,6 @@ class PortalPassage:
     def spawn(self, task: Task) -> None:
         """Start a task of which nothing is told; to be called over there."""
         self._portal.spawn(task)
-
-    def close(self, close: Callable[[], None]) -> None:
-        """Close what waits for nothing, once more or after its end, too."""
-        with suppress(EndpointClosed):
-            self.call_sync(close)
-
-    def end(self, close: Callable[[], Awaitable[None]]) -> None:
-        """Close a handle, once more or after its end, too."""
-        with suppress(EndpointClosed):
-            self.call(close)
-
-    def hosted(
-        self, manager: AbstractAsyncContextManager[Result]
-    ) -> AbstractContextManager[Result]:
-        """Have a task over there enter a block, and leave it; see ``hosting``."""
-        return hosted(self, manager)
-
-    def check_process(self) -> None:
-        """Raise ``ForkedEndpoint`` in a child process, for calls that do not cross."""
-        if self._portal.is_forked:
-            raise forking.error()
 
     def show(self, name: str, core: object) -> str:
         """Give the repr of a handle: that of its twin over there."""

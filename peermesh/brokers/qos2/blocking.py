@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from peermesh.blocking.calls import Endpoint
-from peermesh.blocking.standing import Standing, Way
+from peermesh.blocking.standing import Standing
 from peermesh.brokers.qos2.broker import (
     Ports,
     QoS2Broker as CoreQoS2Broker,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from endpoint.barriers import Seconds
     from handshake.credentials import Credentials
     from handshake.keyfiles import RolesSource
+    from peermesh.blocking.way import Way
     from peermesh.brokers.qos2.entries import Letter
     from peermesh.brokers.qos2.letters import DeadLetters as CoreDeadLetters
     from peermesh.brokers.qos2.names import ConsumerName

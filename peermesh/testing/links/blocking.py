@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from peermesh.blocking.standing import Way, standing
+from peermesh.blocking.standing import standing
 from peermesh.testing.faults import Direction, LinkFault
 from peermesh.testing.links.link import (
     Link as CoreLink,
@@ -20,6 +20,7 @@ from peermesh.testing.links.link import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from peermesh.blocking.way import Way
     from peermesh.testing.links.events import LinkStatistics
 
 
