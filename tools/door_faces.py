@@ -170,6 +170,8 @@ class Part:
     """The first sentence of the modules, if it is not the door's."""
     passage: tuple[str, str] | None = None
     """The module and the name of the way to what is over there, if it is not the door's."""
+    shown: tuple[str, ...] = ()
+    """What else users find there, module and name: it is the same in all worlds."""
 
 
 _WAY: Final = ("peermesh.blocking.way", "Way")

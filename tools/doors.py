@@ -66,6 +66,10 @@ class Writer:
         """Give the text of its module."""
         bodies = [self._class(face) for face in self._part.faces]
         bodies += [self._opening(opening) for opening in self._part.opens]
+        if self._part.shown:
+            pairs = [each.split(":") for each in self._part.shown]
+            self._imports |= {f"from {home} import {name}" for home, name in pairs}
+            bodies.insert(0, f"__all__ = {sorted({*self._own, *(name for _, name in pairs)})}")
         written = "Written by ``tools/doors.py``: change the trio class."
         purpose = f"{self._door.purpose} {written}"
         if self._part.purpose:

@@ -6,13 +6,13 @@ from abc import ABC
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import ClassVar, ParamSpec, TypeVar
 
 from endpoint.closing import Closing
 from peermesh.blocking.portal import Portal
 from peermesh.blocking.way import Way
 from peermesh.doors.room import Task
-from wire.errors import EndpointClosed
+from wire.errors import EndpointClosed, MeshError
 
 Result = TypeVar("Result")
 Core = TypeVar("Core")
@@ -22,11 +22,12 @@ Values = ParamSpec("Values")
 class PortalPassage(Way):
     """The way to what stands in the portal's loop by itself.
 
-    After ``leave`` calls raise ``EndpointClosed``.
+    After ``leave`` calls raise ``closed_error``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, closed_error: type[MeshError] = EndpointClosed) -> None:
         """Lead there; ``leave`` lets go of the portal."""
+        self._closed_error = closed_error
         self._portal = Portal.acquire()
         self._is_open = True
 
@@ -67,13 +68,13 @@ class PortalPassage(Way):
     def _check(self) -> None:
         self.check_process()
         if not self._is_open:
-            raise EndpointClosed("it is closed: make a new one")
+            raise self._closed_error("it is closed: make a new one")
 
 
 @contextmanager
-def standing() -> Iterator[PortalPassage]:
-    """Give a way into the portal's loop, for a block."""
-    passage = PortalPassage()
+def standing(closed_error: type[MeshError] = EndpointClosed) -> Iterator[PortalPassage]:
+    """Give a way into the portal's loop, for a block; after it calls raise ``closed_error``."""
+    passage = PortalPassage(closed_error)
     try:
         yield passage
     finally:
@@ -86,12 +87,15 @@ class Standing(Closing, ABC):
     All methods may be called from any thread.
     """
 
+    closed_error: ClassVar[type[MeshError]] = EndpointClosed
+    """What calls after ``close`` raise."""
+
     _stack: ExitStack
 
     def _stand(self, manager: AbstractAsyncContextManager[Core]) -> tuple[PortalPassage, Core]:
         """Enter it, and give the way to it."""
         with ExitStack() as stack:
-            passage = stack.enter_context(standing())
+            passage = stack.enter_context(standing(self.closed_error))
             core = stack.enter_context(passage.hosted(manager))
             self._stack = stack.pop_all()
         return passage, core

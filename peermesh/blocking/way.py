@@ -12,7 +12,7 @@ import trio
 from net import forking
 from peermesh.blocking.portal import Portal
 from peermesh.doors.room import Task
-from wire.errors import EndpointClosed, StoreClosed
+from wire.errors import EndpointClosed, MeshError, StoreClosed
 
 Result = TypeVar("Result")
 Values = ParamSpec("Values")
@@ -22,6 +22,8 @@ class Way(ABC):
     """What handles cross by: to an endpoint, or to what has none."""
 
     _portal: Portal
+    _closed_error: type[MeshError] = EndpointClosed
+    """What calls raise once it leads nowhere."""
 
     @abstractmethod
     def call(
@@ -51,12 +53,12 @@ class Way(ABC):
 
     def close(self, close: Callable[[], None]) -> None:
         """Close what waits for nothing, once more or after its end, too."""
-        with suppress(EndpointClosed, StoreClosed):
+        with suppress(self._closed_error, StoreClosed):
             self.call_sync(close)
 
     def end(self, close: Callable[[], Awaitable[None]]) -> None:
         """Close a handle, once more or after its end, too."""
-        with suppress(EndpointClosed, StoreClosed):
+        with suppress(self._closed_error, StoreClosed):
             self.call(close)
 
     @property

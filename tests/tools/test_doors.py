@@ -7,9 +7,9 @@ import ast
 import pytest
 
 from tools import doors
-from tools.door_faces import PARTS, Face
+from tools.door_faces import PARTS, Face, Part
 from tools.door_source import ROOT, docstring, found_at, snake
-from tools.doors import Writer, main, modules
+from tools.doors import DOORS, Writer, main, modules
 
 
 def test_what_is_written_is_what_the_classes_say() -> None:
@@ -52,6 +52,13 @@ def test_the_table_names_what_is_there(face: Face) -> None:
     assert named | {method for method, _ in face.at_once} <= there
     fields = {ast.unparse(each.target) for each in node.body if isinstance(each, ast.AnnAssign)}
     assert face.written <= face.fields <= fields
+
+
+def test_what_is_shown_beside_the_classes_is_there_when_the_module_runs() -> None:
+    part = Part((), (Face("wire/scalars.py:Port"),), shown=("wire.scalars:Count",))
+    text = Writer(DOORS["blocking"], part).write()
+    assert '__all__ = ["Count", "Port"]' in text
+    assert "from wire.scalars import Count" in text.partition("if TYPE_CHECKING")[0]
 
 
 def test_words_are_kept_as_they_are() -> None:
