@@ -141,7 +141,7 @@ class Endpoint(Bound):
         roles: RolesSource | None = None,
         **settings: object,
     ) -> None:
-        """Set up, doing nothing yet.
+        """Set up with settings.
 
         ``credentials`` turn TLS on, as ``secret`` and other settings do. ``roles`` (a TOML file, or
         the same as dicts) say what each certificate's name may do; without them everybody who is in
@@ -687,8 +687,7 @@ class Endpoint(Bound):
         subscription, and each read from then on raises ``SubscriberOverflow``.
         """
         wanted = arguments.topics("topics", topics)
-        return self.read_with(
-            partial(Subscriber, self.loop),
+        return self._subscribe(
             wanted,
             local=local,
             queue_size=queue_size,
@@ -697,6 +696,11 @@ class Endpoint(Bound):
             stall_seconds=stall_seconds,
             name=name,
         )
+
+    def _subscribe(
+        self, topics: Sequence[str], *, local: bool, **options: Unpack[QueueOptions]
+    ) -> Subscriber:
+        return self.read_with(partial(Subscriber, self.loop), topics, local=local, **options)
 
     def read_with(
         self,

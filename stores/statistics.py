@@ -41,6 +41,8 @@ class StoreStatistics:
     clones: tuple[ReplicaStatistics, ...] = ()
     bytes: int = 0
     """Of all keys and values, encoded."""
+    expiring: int = 0
+    """Keys that expire."""
     max_entries: int | None = None
     """The quota of a master; ``None`` sets no limit."""
     max_bytes: int | None = None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from tools.door_bodies import Description, Door, Method, attached, wrapped
+from tools.door_bodies import Door, tried
+from tools.door_faces import Face
+from tools.door_source import Method
 
 BATCHES: Final = {
     "batch": "together",
@@ -26,13 +27,11 @@ NAMES: Final = {
 
 
 class _Plain(ast.NodeTransformer):
-    """Takes the colour out of a function."""
+    """Takes the colour out of a function; what it attaches is what it returns."""
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        self.generic_visit(node)
-        plain = ast.FunctionDef(NAMES.get(node.name, node.name), node.args, node.body, [])
-        plain.returns = node.returns
-        return ast.copy_location(plain, node)
+        plain = ast.FunctionDef(node.name, node.args, node.body, [], node.returns)
+        return self.visit_FunctionDef(ast.copy_location(plain, node))
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         self.generic_visit(node)
@@ -48,6 +47,12 @@ class _Plain(ast.NodeTransformer):
         return node
 
 
+def _plain(node: ast.AST) -> ast.FunctionDef:
+    plain = _Plain().visit(ast.parse(ast.unparse(node)).body[0])
+    assert isinstance(plain, ast.FunctionDef)
+    return plain
+
+
 class Blocking(Door):
     """Threads: what waits in trio waits here, and what does not crosses as well."""
 
@@ -56,83 +61,71 @@ class Blocking(Door):
     purpose: ClassVar[str] = "The blocking API."
     passage: ClassVar[str] = "peermesh.blocking.living"
     bases: ClassVar[dict[str, str]] = {"EitherClosing": "Closing", "AsyncClosing": "Closing"}
-    whole: ClassVar[frozenset[str]] = frozenset({"Endpoint"})
-    manager: ClassVar[tuple[str, str]] = ("contextmanager", "def")
+    helpers: ClassVar[tuple[str, ...]] = (
+        "from endpoint import arguments",
+        "from endpoint.barriers import barrier",
+        "from functools import partial",
+        "from stores import mutations",
+        *(f"from stores.batch import {maker}" for maker in BATCHES.values()),
+    )
+    is_async: ClassVar[bool] = False
 
-    def way(self, core: str) -> str:
+    def way(self, own: str) -> str:
         """Write how a handle reaches the passage that front ends use."""
-        return "self._passage.inner" if core == "_endpoint" else "self._passage"
+        return "self._passage.inner" if own == "self._endpoint" else "self._passage"
 
     def translated(self, method: Method) -> Method:
         """Give it without its colour: what is attached is returned."""
-        nodes = []
-        for each in (method.node, *method.overloads):
-            plain = _Plain().visit(ast.parse(ast.unparse(each)).body[0])
-            assert isinstance(plain, ast.FunctionDef)
-            nodes.append(plain)
-        made = attached(method)
-        if made is not None:
-            nodes[0].returns = ast.Name(made)
-        return replace(method, node=nodes[0], overloads=tuple(nodes[1:]), attaches=made)
+        node, *overloads = map(_plain, (method.node, *method.overloads))
+        if method.attaches is not None:
+            node.returns = ast.Name(method.attaches)
+        return replace(method, node=node, overloads=tuple(overloads))
 
-    def method(
-        self, face: Description, method: Method, core: str, faces: Collection[str]
-    ) -> list[str]:
-        """Write a method."""
-        return method.head("def") + [
-            f"        {line}" for line in self._body(face, method, core, faces)
-        ]
+    def shown(self, own: str) -> str:
+        """Write the repr of a handle."""
+        return f"self._passage.show(type(self).__name__, {own})"
 
-    def _body(
-        self, face: Description, method: Method, core: str, faces: Collection[str]
-    ) -> list[str]:
-        own = f"self.{core}"
-        if method.was in face.copied:
-            return method.copied()
-        if method.name == "__repr__":
-            return [f"return self._passage.show(type(self).__name__, {own})"]
-        if method.is_property:
-            look = f"self._passage.call_sync(lambda: {own}.{method.name})"
-            found = look if method.name in face.over else f"{own}.{method.name}"
-            made = wrapped(method, faces)
-            return [f"return {found if made is None else f'{made}(self._passage, {found})'}"]
-        if method.name in face.asks:
-            return [f"return self._ask({self._mutation(method)})"]
-        if method.is_barrier:
-            return [*method.barrier(own), "return self._passage.wait(how, wait)"]
-        if method.name == "close":
-            return [f"self._passage.{'end' if method.is_async else 'close'}({own}.close)"]
+    def looked(self, look: str) -> str:
+        """Write how a property is looked at that belongs to the thread of trio."""
+        return f"self._passage.call_sync(lambda: {look})"
+
+    def asked(self, method: Method, own: str) -> list[str]:
+        """Write how a mutation is asked for: it crosses with others."""
+        maker = BATCHES.get(method.name, f"mutations.{method.name}")
+        return [f"return self._ask({maker}({', '.join(method.passed())}))"]
+
+    def crossed(self, face: Face, method: Method, own: str, made: str | None) -> list[str]:
+        """Write a call."""
         if method.name in face.local:
             return ["self._passage.check_process()", f"return {method.called(own)}"]
-        if tried := method.tried(face, own):
-            tried.insert(0, "self._passage.check_process()")
-        return [*tried, *self._cross(method, own, faces)]
-
-    @staticmethod
-    def _mutation(method: Method) -> str:
-        passed = ", ".join(method.passed())
-        if method.name in BATCHES:
-            return f"{BATCHES[method.name]}({passed})"
-        return f"mutations.{method.name}({passed})"
-
-    @staticmethod
-    def _cross(method: Method, own: str, faces: Collection[str]) -> list[str]:
+        lines = tried(face, method, own)
+        if lines:
+            lines.insert(0, "self._passage.check_process()")
         if method.attaches is not None:
             return [f"return self._passage.attach({method.attaches}, {method.handed(own)})"]
         way = "call" if method.is_async else "call_sync"
-        call = f"self._passage.{way}({method.handed_lists(own)})"
-        made = wrapped(method, faces)
-        passage = "self._passage.inner" if own == "self._endpoint" else "self._passage"
-        return [f"return {call if made is None else f'{made}({passage}, {call})'}"]
+        call = f"self._passage.{way}({', '.join([f'{own}.{method.name}', *_listed(method)])})"
+        return [*lines, f"return {self.given(call, own, made)}"]
 
-    def needs(self, face: Description, method: Method, faces: Collection[str]) -> Iterator[str]:
-        """Give the imports that its body needs."""
-        if method.tried(face, ""):
-            yield "from endpoint import arguments"
-        if method.name in face.asks and method.name in BATCHES:
-            yield f"from stores.batch import {BATCHES[method.name]}"
-        elif method.name in face.asks:
-            yield "from stores import mutations"
-        if method.is_barrier:
-            yield "from endpoint.barriers import barrier"
-            yield "from functools import partial"
+
+def _listed(method: Method) -> list[str]:
+    """Give its arguments, with lists for what is iterated: in the thread of the caller.
+
+    What may be left away may be a mistaken text, too.
+    """
+    given = method.node.args
+    kinds = {
+        each.arg: ast.unparse(each.annotation)
+        for each in (*given.args, *given.kwonlyargs)
+        if each.annotation
+    }
+    parts = []
+    for part in method.passed():
+        name = part.rpartition("=")[2]
+        kind, listed = kinds.get(name, ""), f"list({name})"
+        if kind.startswith("Iterable[") and kind.endswith("] | None"):
+            listed = f"{name} if {name} is None or isinstance({name}, str | bytes) else {listed}"
+        elif not (kind.startswith("Iterable[") and kind.endswith("]")):
+            listed = name
+        parts.append(part.removesuffix(name) + listed)
+    return parts

@@ -41,6 +41,8 @@ class Face:
     """Whether functions of ``Part.opens`` take it."""
     is_alone: bool = False
     """Whether users make it themselves, with the arguments of trio's: it needs no endpoint."""
+    is_whole: bool = False
+    """Whether users make it themselves, and the base that is written by hand lives with trio's."""
     fields: frozenset[str] = frozenset()
     """Annotated attributes that are shown as properties."""
     written: frozenset[str] = frozenset()
@@ -115,13 +117,15 @@ FACES: Final = {
             local=words("poll available"),
             first=(("get", "take"),),
             copied=_LOOP,
-            by_hand=(("blocking", words("get poll close")),),
+            by_hand=(("blocking", words("close")),),
             bases=(("blocking", "peermesh.blocking.status:StatusReading"),),
         ),
         Face(
             "endpoint/endpoint.py:Endpoint",
-            hand=words("__aenter__ __aexit__ forked shutdown subscribe read_with"),
+            hand=words("__aenter__ __aexit__ forked shutdown read_with"),
+            copied=words("subscribe"),
             is_served=True,
+            is_whole=True,
             here=words("publish_batch"),
             local=words("node_id"),
             by_hand=(
@@ -166,9 +170,11 @@ class Part:
     """The first sentence of the modules, if it is not the door's."""
     passage: tuple[str, str] | None = None
     """The module and the name of the way to what is over there, if it is not the door's."""
+    shown: tuple[str, ...] = ()
+    """What else users find there, module and name: it is the same in all worlds."""
 
 
-_WAY: Final = ("peermesh.blocking.standing", "Way")
+_WAY: Final = ("peermesh.blocking.way", "Way")
 _STANDING: Final = (("blocking", "peermesh.blocking.standing:Standing"),)
 _BLOCK: Final = words("close aclose __aenter__ __aexit__")
 _QOS2: Final = "peermesh/brokers/qos2"
@@ -225,6 +231,7 @@ PARTS: Final = (
             Face(
                 f"{_REPLICAS}/stores/store_handle.py:StoreHandle",
                 hand=words("ask batch"),
+                asks=_VERBS | {"put"},
                 bases=(("testing", "peermesh.testing.handles:HeldStore"),),
             ),
         ),

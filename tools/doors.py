@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,35 +18,34 @@ from typing import Final
 
 from peermesh import names
 from tools.door_blocking import Blocking
-from tools.door_bodies import Aio, Door, Method, hosted
+from tools.door_bodies import Aio, Door
 from tools.door_faces import FACES, PARTS, Face, Opening, Part
 from tools.door_source import (
     ROOT,
+    Method,
+    Module,
     constructor,
     docstring,
     fields,
-    imported,
+    found_at,
     methods,
-    module_of,
     names_in,
+    signature,
     snake,
 )
 from tools.door_testing import Harness
 
 DOORS: Final[dict[str, Door]] = {door.name: door for door in (Aio(), Blocking(), Harness())}
 
-IMPORTS: Final = re.compile(r"(?<=^if TYPE_CHECKING:\n).*?(?=^\S)", re.M | re.S)
-"""What type checkers read of a door, in its module."""
+HOMES: Final = {"aio": names.AIO, "blocking": names.BLOCKING}
+"""Where the public names of a door are."""
 
-
-def setter(field: Method, core: str) -> list[str]:
-    """Write how a property is set; that waits for nothing, and needs no crossing."""
-    name = field.name
-    return [
-        f"    @{name}.setter",
-        f"    def {name}(self, {name}: {field.returned}) -> None:",
-        f"        self.{core}.{name} = {name}",
-    ]
+FORMATTING: Final = (
+    ("check", "--select", "F401,I,TC001,TC002,TC003", "--fix", "--unsafe-fixes", "--quiet"),
+    ("format", "--quiet"),
+)
+"""How a module is finished: imports that nothing needs go, and those that only annotations need
+are for type checkers alone."""
 
 
 class Writer:
@@ -57,193 +55,153 @@ class Writer:
         """Write this part."""
         self._door = door
         self._part = part
-        self._own = {face.name: face for face in part.faces}
-        self._faces = FACES | self._own
-        self._passage = part.passage or (door.passage, "Passage")
-        self._imports: dict[str, str] = {}
-        """What the code needs: each name, and its import."""
-        self._annotations: dict[str, str] = {}
-        """What only its annotations need."""
+        self._own = {face.name for face in part.faces}
+        self._faces = FACES.keys() | self._own
+        home, self._way = part.passage or (door.passage, "Passage")
+        self._imports = {*door.helpers, "from typing import overload"}
+        if home:
+            self._imports.add(f"from {home} import {self._way}")
 
     def write(self) -> str:
         """Give the text of its module."""
         bodies = [self._class(face) for face in self._part.faces]
         bodies += [self._opening(opening) for opening in self._part.opens]
-        for name in self._imports:
-            self._annotations.pop(name, None)
-        imports = sorted(self._imports.values())
-        checked = sorted(f"    {line}" for line in self._annotations.values())
-        if checked:
-            imports.append("from typing import TYPE_CHECKING")
+        if self._part.shown:
+            pairs = [each.split(":") for each in self._part.shown]
+            self._imports |= {f"from {home} import {name}" for home, name in pairs}
+            bodies.insert(0, f"__all__ = {sorted({*self._own, *(name for _, name in pairs)})}")
         written = "Written by ``tools/doors.py``: change the trio class."
         purpose = f"{self._door.purpose} {written}"
         if self._part.purpose:
             purpose = f"{self._part.purpose}\n\n{written}\n"
-        head = [
-            f'"""{purpose}"""',
-            "from __future__ import annotations",
-            "\n".join(imports),
-        ]
-        if checked:
-            head.append("if TYPE_CHECKING:\n" + "\n".join(checked))
-        return formatted("\n\n".join([*head, *bodies]) + "\n")
+        head = [f'"""{purpose}"""', "from __future__ import annotations", *sorted(self._imports)]
+        return formatted("\n".join([*head, *bodies]) + "\n")
 
     def _class(self, face: Face) -> str:
-        path, name = face.source.split(":")
-        module = module_of(path)
-        node, origins = module.class_of(name), module.origins()
-        core, attribute = f"Core{name}", f"_{snake(name)}"
-        is_whole = name in self._door.whole
-        if not is_whole or face.is_served:
-            self._annotations[core] = f"from {module.name} import {name} as {core}"
-        if not face.is_alone and not is_whole:
-            home, way = self._passage
-            self._imports.setdefault(way, f"from {home} import {way}")
-        bases, parts = self._bases(face, node, origins)
+        module, name = found_at(face.source)
+        node = module.class_of(name)
+        core, own = f"Core{name}", f"self._{snake(name)}"
+        self._imports.add(module.imported(name, core))
+        bases, parts = self._bases(face, node, module)
         lines = [f"class {name}({', '.join(bases)}):" if bases else f"class {name}:"]
         lines.append(docstring(node, 1))
         if face.is_alone:
-            lines += self._maker(face, node, attribute, origins)
-            self._imports[core] = f"from {module.name} import {name} as {core}"
-        elif not is_whole:
-            lines += self._constructor(core, attribute, parts)
+            made = constructor(node)
+            self._import(made.annotations, module)
+            stands = f"self._stand({core}({', '.join(made.passed())}))"
+            lines += [*made.head("def"), f"        self._passage, {own} = {stands}"]
+        elif face.is_whole:
+            made = constructor(node)
+            self._import(made.annotations, module)
+            lines += made.head("def")
+            lines.append(f"        super().__init__({core}({', '.join(made.passed())}))")
+        elif self._door.passage:
+            lines += self._constructor(core, own, parts)
         hand = face.hand.union(*(each for door, each in face.by_hand if door == self._door.name))
         for described in (*fields(node, face.fields), *methods(node)):
             if described.name not in hand:
-                method = self._door.translated(described)
-                self._import_for(method, face, origins)
-                lines += self._door.method(face, method, attribute, self._faces)
-                if described.name in face.written:
-                    lines += setter(method, attribute)
-                for needed in self._door.needs(face, method, self._faces):
-                    self._imports[needed.rpartition(" ")[2]] = needed
+                lines += self._method(face, described, own, module)
         if face.is_served:
             lines += [
-                f"    def inside(self) -> tuple[{self._passage[1]}, {core}]:",
+                f"    def inside(self) -> tuple[{self._way}, {core}]:",
                 '        """Give the way to what lives there, and that: for front ends."""',
-                f"        return {self._door.way(attribute)}, self.{attribute}",
+                f"        return {self._door.way(own)}, {own}",
             ]
         return "\n".join(lines)
 
-    def _bases(
-        self, face: Face, node: ast.ClassDef, origins: dict[str, tuple[str, str]]
-    ) -> tuple[list[str], list[str]]:
+    def _bases(self, face: Face, node: ast.ClassDef, module: Module) -> tuple[list[str], list[str]]:
         """Give the bases of a class, and those of them that have constructors."""
         parts = []
         for door, base in face.bases:
             if door == self._door.name:
                 home, name = base.split(":")
-                self._imports[name] = f"from {home} import {name}"
+                self._imports.add(f"from {home} import {name}")
                 parts.append(name)
         described = [ast.unparse(each) for each in node.bases]
-        others = [each for each in described if each not in self._own and not parts]
-        replaced = [self._door.bases.get(each, each) for each in others]
-        for each, name in zip(others, replaced, strict=True):
-            self._imports[name] = f"from {origins[each][0]} import {name}"
+        others = []
+        for each in described:
+            if each not in self._own and not parts:
+                others.append(self._door.bases.get(each, each))
+                self._imports.add(f"from {module.origins[each][0]} import {others[-1]}")
         parts += [each for each in described if each in self._own]
-        return parts + replaced, parts
+        return parts + others, parts
 
-    def _constructor(self, core: str, attribute: str, parts: Sequence[str]) -> list[str]:
+    def _constructor(self, core: str, own: str, parts: Sequence[str]) -> list[str]:
         calls = [f"        {part}.__init__(self, passage, core)" for part in parts]
         return [
-            f"    def __init__(self, passage: {self._passage[1]}, core: {core}) -> None:",
+            f"    def __init__(self, passage: {self._way}, core: {core}) -> None:",
             '        """Lead to ``core``; for the endpoint, which makes its handles."""',
             *(calls or ["        self._passage = passage"]),
-            f"        self.{attribute} = core",
+            f"        {own} = core",
         ]
 
-    def _maker(
-        self, face: Face, node: ast.ClassDef, attribute: str, origins: dict[str, tuple[str, str]]
-    ) -> list[str]:
-        """Write the constructor of what users make themselves."""
-        made = Method.of(constructor(node), (), is_property=False)
-        self._import_for(made, face, origins)
-        given = ", ".join(made.passed())
-        return [
-            *made.head("def"),
-            f"        self._passage, self.{attribute} = self._stand(Core{node.name}({given}))",
-        ]
+    def _method(self, face: Face, described: Method, own: str, module: Module) -> list[str]:
+        method = self._door.translated(described)
+        self._import(method.annotations, module)
+        if method.was in face.copied:
+            self._import(method.node.body, module)
+        made = method.returned if method.returned in self._faces else None
+        lines = self._door.method(face, method, own, made)
+        return lines + method.setter(own) if described.name in face.written else lines
 
     def _opening(self, opening: Opening) -> str:
-        """Write a function that gives a context manager."""
-        path, name = opening.source.split(":")
-        module = module_of(path)
-        origins = module.origins()
-        described = self._door.translated(
-            Method.of(module.function_of(name), (), is_property=False)
-        )
-        node = described.node
-        given = described.passed()
+        """Write a function that gives a context manager: trio's is entered over there."""
+        module, name = found_at(opening.source)
+        described = self._door.translated(module.function_of(name))
+        node, given = described.node, described.passed()
+        assert isinstance(node.returns, ast.Subscript), "it says what it gives"
+        made, iterator = ast.unparse(node.returns.slice), "Iterator"
+        lines = ["with standing() as passage, passage.hosted({}) as found:"]
         if opening.takes:
             first = node.args.args[0]
+            handle, given[0] = first.arg, "core"
             first.annotation = ast.parse(" | ".join(opening.takes), mode="eval").body
-            for each in opening.takes:
-                self._import_face(each, self._imports)
-            given[0] = "core"
-            self._imports["check_handle"] = "from peermesh.doors.handles import check_handle"
-        else:
-            self._imports["standing"] = "from peermesh.blocking.standing import standing"
-        core = f"core_{name}"
-        self._imports[core] = f"from {module.name} import {name} as {core}"
-        result = node.returns.slice if isinstance(node.returns, ast.Subscript) else None
-        assert result is not None, "it says what it gives"
-        made = ast.unparse(result)
-        lines, iterator, imports = hosted(self._door, f"{core}({', '.join(given)})", opening.takes)
-        node.returns = ast.parse(f"{iterator}[{made}]", mode="eval").body
-        self._import_for(described, None, origins)
-        self._annotations[iterator] = f"from collections.abc import {iterator}"
-        for line in imports:
-            self._imports[line.rpartition(" ")[2]] = line
-        found = f"{made}(passage, found)" if made in self._faces else "found"
-        if opening.takes:
-            handle = node.args.args[0].arg
-            kinds = ", ".join(opening.takes)
             lines = [
-                f'check_handle("{handle}", {handle}, {kinds})',
+                f'check_handle("{handle}", {handle}, {", ".join(opening.takes)})',
                 f"passage, core = {handle}.inside()",
-                *lines,
+                "with passage.hosted({}) as found:",
             ]
-        decorator, word = self._door.manager
+        word, decorator = "def", "contextmanager"
+        if self._door.is_async:
+            word, decorator, iterator = "async def", "asynccontextmanager", "AsyncIterator"
+            lines[-1] = f"async {lines[-1]}"
+        lines[-1] = lines[-1].format(f"core_{name}({', '.join(given)})")
+        node.returns.value = ast.Name(iterator)
+        self._import(described.annotations, module)
+        self._imports |= {
+            f"from contextlib import {decorator}",
+            f"from collections.abc import {iterator}",
+            "from peermesh.blocking.standing import standing",
+            "from peermesh.doors.handles import check_handle",
+            module.imported(name, f"core_{name}"),
+        }
         return "\n".join(
             [
                 f"@{decorator}",
-                f"{word} {described.signature()}:",
+                f"{word} {signature(node)}:",
                 docstring(node, 1),
                 *(f"    {line}" for line in lines),
-                f"        yield {found}",
+                f"        yield {made}(passage, found)"
+                if made in self._faces
+                else "        yield found",
             ]
         )
 
-    def _import_for(
-        self, method: Method, face: Face | None, origins: dict[str, tuple[str, str]]
-    ) -> None:
-        """Import what the signature of a method names, and the body of one that is copied."""
-        arguments = method.node.args
-        defaults = [each for each in (*arguments.defaults, *arguments.kw_defaults) if each]
-        bodies = method.node.body if face is not None and method.was in face.copied else []
-        wanted = {"overload"} if method.overloads else set()
-        for name in names_in([*defaults, *bodies]) | wanted:
-            if name in self._faces:
-                self._import_face(name, self._imports)
-            elif name in origins:
-                self._imports[name] = imported(name, origins[name])
-        signatures = [method.node, *method.overloads]
-        origins = {**origins, "Iterator": ("collections.abc", "Iterator")}
-        for name in {one for each in signatures for one in names_in([each.args, each.returns])}:
-            if name in self._faces:
-                self._import_face(name, self._annotations)
-            elif name in origins:
-                self._annotations.setdefault(name, imported(name, origins[name]))
-
-    def _import_face(self, name: str, imports: dict[str, str]) -> None:
-        """Import a class of this door that is in another module of it."""
-        if name not in self._own:
-            imports.setdefault(name, f"from {self._door.package}.calls import {name}")
+    def _import(self, nodes: Sequence[ast.AST | None], module: Module) -> None:
+        """Import what code names: a class of this door, or what trio's module has."""
+        homes = HOMES.get(self._door.name, {})
+        for name in names_in(nodes) - self._own:
+            if name in names.COLOURED and name in homes:
+                self._imports.add(f"from {homes[name]} import {name}")
+            elif name in self._faces:
+                self._imports.add(f"from {self._door.package}.calls import {name}")
+            elif name in module.origins:
+                self._imports.add(module.imported(name))
 
 
 def formatted(text: str) -> str:
-    """Give a module as the project's formatter has it, with its imports in order."""
-    for command in (("check", "--select", "I", "--fix", "--quiet"), ("format", "--quiet")):
+    """Give a module as the project's formatter has it."""
+    for command in FORMATTING:
         text = subprocess.run(
             [sys.executable, "-m", "ruff", *command, "--stdin-filename", "peermesh/calls.py", "-"],
             input=text,
@@ -255,13 +213,17 @@ def formatted(text: str) -> str:
     return text
 
 
-def with_names(file: str, homes: Mapping[str, str]) -> str:
-    """Give the module of a door with the imports that type checkers read of it."""
-    lines = [f"    from {home} import {name} as {name}\n" for name, home in homes.items()]
+def with_names(package: str, homes: Mapping[str, str]) -> str:
+    """Give the module from which type checkers read the names of a package."""
+    lines = [
+        f'"""The names of ``{package}`` for type checkers. Written by ``tools/doors.py``."""',
+        "from typing import TYPE_CHECKING",
+        "if TYPE_CHECKING:",
+        *(f"    from {home} import {name} as {name}" for name, home in homes.items()),
+    ]
     if homes is names.TRIO:
-        lines += [f"    from peermesh import {name} as {name}\n" for name in names.MODULES]
-    text = (ROOT / file).read_text("utf-8")
-    return formatted(IMPORTS.sub(lambda _: "".join(lines) + "\n", text))
+        lines += [f"    from peermesh import {name} as {name}" for name in names.MODULES]
+    return formatted("\n".join([*lines, ""]))
 
 
 def modules() -> Iterator[tuple[str, str]]:
@@ -269,9 +231,9 @@ def modules() -> Iterator[tuple[str, str]]:
     for part in PARTS:
         for door, file in part.modules:
             yield file, Writer(DOORS[door], part).write()
-    for folder, homes in (("", names.TRIO), ("aio/", names.AIO), ("blocking/", names.BLOCKING)):
-        file = f"peermesh/{folder}__init__.py"
-        yield file, with_names(file, homes)
+    for door, homes in (("", names.TRIO), (".aio", names.AIO), (".blocking", names.BLOCKING)):
+        package = f"peermesh{door}"
+        yield f"{package.replace('.', '/')}/typed.py", with_names(package, homes)
 
 
 def main(arguments: Sequence[str]) -> int:

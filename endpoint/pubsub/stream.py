@@ -32,7 +32,8 @@ class StatusSubscriber(EitherClosing):
         self._waiting = trio.lowlevel.ParkingLot()
         self._is_closed = False
         self.on_news: Callable[[], object] = lambda: None
-        """Called after each event, and at the end, in the loop's thread."""
+        """Called after each event, when the last one is taken, and at the end. Safe in any thread
+        that takes events."""
 
     def __repr__(self) -> str:
         """Show how many events wait."""
@@ -46,21 +47,24 @@ class StatusSubscriber(EitherClosing):
         """
         limit = arguments.seconds("timeout", timeout)
         with trio.move_on_after(limit):
-            while not self._events:
+            while (event := self.take()) is None:
                 if self._hub.is_forked:
                     raise forking.error()
                 if self._is_closed:
                     raise EndpointClosed("the endpoint was shut down; all its events were read")
                 await self._waiting.park()
-            return self._events.popleft()
+            return event
         raise TimeoutError(f"no status event within {limit:g} s")
 
     def take(self) -> StatusEvent | None:
         """Take the next event if there is one; for a front end."""
         try:
-            return self._events.popleft()
+            event = self._events.popleft()
         except IndexError:
             return None
+        if not self._events:
+            self.on_news()
+        return event
 
     def poll(self) -> list[StatusEvent]:
         """Take all events that are there."""

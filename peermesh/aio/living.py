@@ -3,48 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from inspect import isawaitable
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, Unpack
 
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.bound import Bound
 from endpoint.endpoint import GRACE_SECONDS, Endpoint as Core
-from endpoint.pubsub.options import AS_SET, AsSet
-from handshake.credentials import Credentials
-from handshake.keyfiles import RolesSource
+from endpoint.pubsub.options import QueueOptions
 from peermesh.aio.guest import Guest, finished
 from peermesh.aio.hot import HostTurns, Subscriber
 from peermesh.aio.passage import Passage
 from peermesh.doors.room import Result as Ended, Room
 from wire.errors import EndpointClosed
-from wire.identifiers import EndpointId
 
 
 class Life(Bound):
     """An endpoint from ``async with`` to its end; a base of ``Endpoint``."""
 
-    def __init__(
-        self,
-        *,
-        credentials: Credentials | None = None,
-        settings_file: str | os.PathLike[str] | None = None,
-        endpoint_id: EndpointId | None = None,
-        roles: RolesSource | None = None,
-        **settings: object,
-    ) -> None:
-        """Set up, doing nothing yet; see ``peermesh.Endpoint`` for the arguments."""
-        self._endpoint = core = Core(
-            credentials=credentials,
-            settings_file=settings_file,
-            endpoint_id=endpoint_id,
-            roles=roles,
-            **settings,
-        )
+    def __init__(self, core: Core) -> None:
+        """Live with ``core``, doing nothing yet."""
+        self._endpoint = core
         self._room = Room(core)
         self._passage = Passage(core, self._room)
         self._guest: Guest | None = None
@@ -135,30 +117,12 @@ class Life(Bound):
         """Shut down, and leave no task behind."""
         await self.shutdown(self._grace)
 
-    def subscribe(
-        self,
-        *topics: str | Iterable[str],
-        queue_size: int | None = None,
-        queue_bytes: int | None = None,
-        overflow: str | None = None,
-        stall_seconds: Seconds | AsSet = AS_SET,
-        name: str | None = None,
-        local: bool = False,
+    def _subscribe(
+        self, topics: Sequence[str], *, local: bool, **options: Unpack[QueueOptions]
     ) -> Subscriber:
-        core, wanted = self._endpoint, arguments.topics("topics", topics)
-        return self._passage.look(
-            core.read_with,
-            partial(Subscriber, self._passage, core.loop),
-            wanted,
-            local=local,
-            queue_size=queue_size,
-            queue_bytes=queue_bytes,
-            overflow=overflow,
-            stall_seconds=stall_seconds,
-            name=name,
-        )
-
-    subscribe.__doc__ = Core.subscribe.__doc__
+        core = self._endpoint
+        make = partial(Subscriber, self._passage, core.loop)
+        return self._passage.look(partial(core.read_with, make, topics, local=local, **options))
 
     # Callbacks.
 

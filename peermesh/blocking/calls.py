@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Self, Unpack, overload
 
-from endpoint.barriers import barrier
+from endpoint import arguments
+from endpoint.barriers import Callback, Seconds, barrier
 from endpoint.bound import Bound
 from endpoint.closing import Closing
 from endpoint.endpoint import (
@@ -13,7 +14,9 @@ from endpoint.endpoint import (
     AWAIT_SUBSCRIBED_SECONDS,
     PEER_SECONDS,
     RETRY_SECONDS,
+    Endpoint as CoreEndpoint,
 )
+from endpoint.pubsub.options import AS_SET, AsSet
 from endpoint.replicas.attaching import (
     ANSWER_SECONDS,
     BUFFER_SECONDS,
@@ -24,30 +27,27 @@ from endpoint.replicas.attaching import (
     TTL_SECONDS,
     Backend,
 )
-from endpoint.replicas.handle import AWAIT_IDLE_SECONDS
-from endpoint.replicas.logs.log_entries import READ_LIMIT, Start
-from endpoint.replicas.stores.events import QUEUE_SIZE
-from endpoint.replicas.stores.reading import READ_SECONDS
-from endpoint.replicas.stores.store import VERIFY_SECONDS
+from endpoint.replicas.handle import AWAIT_IDLE_SECONDS, ReplicaHandle as CoreReplicaHandle
+from endpoint.replicas.logs.log_entries import READ_LIMIT, LogEntry, Start
+from endpoint.replicas.stores.events import QUEUE_SIZE, Events as CoreEvents, StoreEvent
+from endpoint.replicas.stores.reading import READ_SECONDS, Entry, Page, Reader as CoreReader
+from endpoint.replicas.stores.store import VERIFY_SECONDS, Store as CoreStore
 from peermesh.blocking.asking import Asking, CopyReads
 from peermesh.blocking.coordination import SessionBlock
 from peermesh.blocking.endpoint import EndpointLife
-from peermesh.blocking.living import Passage
 from peermesh.blocking.status import StatusReading
-from stores import mutations
-from stores.batch import compare_and_erase, compare_and_set, together
+from stores import mutations, scanning
+from stores.batch import Batch, compare_and_erase, compare_and_set, together
 from stores.log.limits import FETCH_SIZE_MAX
 from stores.scanning import LATEST, PAGE_COUNT
 from wire.errors import FAILURES, EndpointClosed, StoreClosed
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime, timedelta
-    from typing import Self, Unpack
 
     from endpoint.arguments import NodeId
-    from endpoint.barriers import Callback, Seconds
-    from endpoint.endpoint import Endpoint as CoreEndpoint
     from endpoint.inspection import Snapshot
     from endpoint.mesh.status import StatusCode, StatusEvent
     from endpoint.outcome import Outcome
@@ -56,15 +56,12 @@ if TYPE_CHECKING:
     from endpoint.replicas.group_logs.replica import ReplicaLog as CoreReplicaLog
     from endpoint.replicas.groups.membership import GroupHandle as CoreGroupHandle, GroupMember
     from endpoint.replicas.groups.replica import ReplicaStore as CoreReplicaStore
-    from endpoint.replicas.handle import ReplicaHandle as CoreReplicaHandle
     from endpoint.replicas.logs.log import Log as CoreLog, LogPromotion
     from endpoint.replicas.logs.log_consumer import LogConsumer as CoreLogConsumer
-    from endpoint.replicas.logs.log_entries import LogEntry
     from endpoint.replicas.logs.log_handle import LogHandle as CoreLogHandle
     from endpoint.replicas.logs.log_receipts import AppendReceipt
     from endpoint.replicas.receipts import Receipt
     from endpoint.replicas.stores.coordinating import Coordinating as CoreCoordinating
-    from endpoint.replicas.stores.events import Events as CoreEvents, StoreEvent
     from endpoint.replicas.stores.locks import (
         Elected,
         Elections as CoreElections,
@@ -73,17 +70,16 @@ if TYPE_CHECKING:
     )
     from endpoint.replicas.stores.observing import ObservedStore as CoreObservedStore
     from endpoint.replicas.stores.promoting import Promotion
-    from endpoint.replicas.stores.reading import Entry, Page, Reader as CoreReader
     from endpoint.replicas.stores.session import Session as CoreSession
-    from endpoint.replicas.stores.store import Store as CoreStore
     from endpoint.replicas.stores.store_handle import StoreHandle as CoreStoreHandle
     from endpoint.replicas.stores.store_proxy import StoreProxy as CoreStoreProxy
     from endpoint.replicas.stores.verifying import Verification
     from endpoint.replicas.stores.watching import Watch as CoreWatch, WatchItem
     from endpoint.statistics import DialInfo, EndpointStatistics, PeerInfo
     from handshake.credentials import Credentials
-    from stores import scanning
-    from stores.batch import Batch
+    from handshake.keyfiles import RolesSource
+    from peermesh.blocking.living import Passage
+    from peermesh.blocking.subscriber import Subscriber
     from stores.log.partitions import Span
     from stores.log.runs import Run
     from stores.mutations import Expiry
@@ -1268,6 +1264,22 @@ class StatusSubscriber(StatusReading):
         """Show how many events wait."""
         return self._passage.show(type(self).__name__, self._status_subscriber)
 
+    def get(self, timeout: Seconds = None) -> StatusEvent:
+        """Wait for the next event, for ``timeout`` seconds at most.
+
+        Raises ``TimeoutError`` then, and ``EndpointClosed`` when the endpoint has shut down.
+        """
+        self._passage.check_process()
+        arguments.seconds("timeout", timeout)
+        if (found := self._status_subscriber.take()) is not None:
+            return found
+        return self._passage.call(self._status_subscriber.get, timeout)
+
+    def poll(self) -> list[StatusEvent]:
+        """Take all events that are there."""
+        self._passage.check_process()
+        return self._status_subscriber.poll()
+
     def available(self) -> int:
         """Count the events that wait."""
         self._passage.check_process()
@@ -1296,6 +1308,34 @@ class Endpoint(EndpointLife):
     less. Until then it works, even when the block is cancelled: what is
     shielded can use it to put things in order. A second Ctrl-C leaves at once.
     """
+
+    def __init__(
+        self,
+        *,
+        credentials: Credentials | None = None,
+        settings_file: str | os.PathLike[str] | None = None,
+        endpoint_id: EndpointId | None = None,
+        roles: RolesSource | None = None,
+        **settings: object,
+    ) -> None:
+        """Set up with settings.
+
+        ``credentials`` turn TLS on, as ``secret`` and other settings do. ``roles`` (a TOML file, or
+        the same as dicts) say what each certificate's name may do; without them everybody who is in
+        may do everything. The file is read again when it changes. Keyword arguments are the fields
+        of ``Settings``, and go before ``PEERMESH_*`` variables, which go before ``settings_file``
+        (TOML). ``endpoint_id`` is random unless a test wants a certain one: no two endpoints may
+        ever share an id. Raises ``SettingsError``, ``RolesError`` and ``CredentialsError``.
+        """
+        super().__init__(
+            CoreEndpoint(
+                credentials=credentials,
+                settings_file=settings_file,
+                endpoint_id=endpoint_id,
+                roles=roles,
+                **settings,
+            )
+        )
 
     @property
     def credentials(self) -> Credentials | None:
@@ -1394,6 +1434,39 @@ class Endpoint(EndpointLife):
         the reason names those that do. ``count`` is 1 or more.
         """
         return self._passage.call(self._endpoint.await_subscribed, topic, count, timeout)
+
+    def subscribe(
+        self,
+        *topics: str | Iterable[str],
+        queue_size: int | None = None,
+        queue_bytes: int | None = None,
+        overflow: str | None = None,
+        stall_seconds: Seconds | AsSet = AS_SET,
+        name: str | None = None,
+        local: bool = False,
+    ) -> Subscriber:
+        """Subscribe to all topics that begin with one of these; ``""`` is every topic.
+
+        One list of topics is taken, too. With ``local`` it also gets what this endpoint itself
+        publishes. What is published before the publisher's endpoint knows of the subscription does
+        not come: await_subscribed there. The ``name`` is shown where publishers wait for it.
+
+        ``queue_size`` messages and ``queue_bytes`` may wait. What a full queue means, ``overflow``
+        says: ``"wait"`` has publishers of these topics wait, and nothing is lost while it is read
+        at least once in ``stall_seconds`` (``None``: however long that takes); ``"drop_oldest"``
+        and ``"drop_newest"`` drop, and ``Missed`` stands in the gap; ``"error"`` ends the
+        subscription, and each read from then on raises ``SubscriberOverflow``.
+        """
+        wanted = arguments.topics("topics", topics)
+        return self._subscribe(
+            wanted,
+            local=local,
+            queue_size=queue_size,
+            queue_bytes=queue_bytes,
+            overflow=overflow,
+            stall_seconds=stall_seconds,
+            name=name,
+        )
 
     def subscribe_status(self, *codes: StatusCode | str) -> StatusSubscriber:
         """Follow what happens in the mesh from now on: events of these kinds, or of all kinds."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, Unpack
 
 import trio
 
@@ -15,16 +14,13 @@ from endpoint.arguments import NodeId
 from endpoint.barriers import Seconds
 from endpoint.bound import Bound
 from endpoint.endpoint import GRACE_SECONDS, Endpoint as Core
-from endpoint.pubsub.options import AS_SET, AsSet
+from endpoint.pubsub.options import QueueOptions
 from endpoint.settings import Settings
-from handshake.credentials import Credentials
-from handshake.keyfiles import RolesSource
 from peermesh.blocking.living import Life, Passage
 from peermesh.blocking.outbound import Outbound
 from peermesh.blocking.publisher import Publisher
 from peermesh.blocking.pump import Pump
 from peermesh.blocking.subscriber import Subscriber
-from wire.identifiers import EndpointId
 from wire.values import Value
 
 
@@ -35,29 +31,14 @@ class EndpointLife(Bound):
     block, ends it. All methods may be called from any thread at any time.
     """
 
-    def __init__(
-        self,
-        *,
-        credentials: Credentials | None = None,
-        settings_file: str | os.PathLike[str] | None = None,
-        endpoint_id: EndpointId | None = None,
-        roles: RolesSource | None = None,
-        **settings: object,
-    ) -> None:
-        """Start; see ``peermesh.Endpoint`` for the arguments."""
-        self._endpoint = Core(
-            credentials=credentials,
-            settings_file=settings_file,
-            endpoint_id=endpoint_id,
-            roles=roles,
-            **settings,
-        )
-        loop = self._endpoint.loop
-        self._life = life = Life(self._endpoint)
+    def __init__(self, core: Core) -> None:
+        """Start ``core``, and wait until it is open."""
+        self._endpoint = core
+        self._life = life = Life(core)
         self._passage = Passage(life, is_strict=True)
-        allow = loop.core.authorisation.check_publish
+        allow = core.loop.core.authorisation.check_publish
         self._outbound = Outbound(self._passage.inner, allow)
-        self._pump = Pump(self._outbound, loop.publication)
+        self._pump = Pump(self._outbound, core.loop.publication)
         self.publish: Final = self._outbound.publish
         life.open(self._leave, self._pump.run)
 
@@ -103,32 +84,13 @@ class EndpointLife(Bound):
         self._passage.check()
         return Publisher(self._outbound, topic)
 
-    def subscribe(
-        self,
-        *topics: str | Iterable[str],
-        queue_size: int | None = None,
-        queue_bytes: int | None = None,
-        overflow: str | None = None,
-        stall_seconds: Seconds | AsSet = AS_SET,
-        name: str | None = None,
-        local: bool = False,
+    def _subscribe(
+        self, topics: Sequence[str], *, local: bool, **options: Unpack[QueueOptions]
     ) -> Subscriber:
-        """Subscribe to all topics that begin with one of these; see ``peermesh.Endpoint``."""
-        wanted = arguments.topics("topics", topics)
         self._passage.check()
-        passage, loop = self._passage.inner, self._endpoint.loop
-        subscribe = partial(
-            self._endpoint.read_with,
-            partial(Subscriber, passage, loop, topics=wanted),
-            wanted,
-            local=local,
-            queue_size=queue_size,
-            queue_bytes=queue_bytes,
-            overflow=overflow,
-            stall_seconds=stall_seconds,
-            name=name,
-        )
-        return passage.call_sync(subscribe)
+        passage, core = self._passage.inner, self._endpoint
+        make = partial(Subscriber, passage, core.loop, topics=topics)
+        return passage.call_sync(partial(core.read_with, make, topics, local=local, **options))
 
     def __enter__(self) -> Self:
         """Use it within the block."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from functools import partial
 from inspect import iscoroutine
 from typing import Final, ParamSpec, Protocol, TypeVar, cast
@@ -16,8 +15,8 @@ from endpoint.outcome import Outcome
 from endpoint.replicas.attaching import Attaching
 from endpoint.replicas.handle import ReplicaHandle
 from net import forking
-from peermesh.blocking.hosting import hosted
 from peermesh.blocking.portal import Portal
+from peermesh.blocking.way import Way
 from peermesh.doors.room import Finish, Room, Task, logger
 from wire.errors import FAILURES, EndpointClosed, MeshError, StoreClosed
 
@@ -137,7 +136,7 @@ class Life:
                 logger.exception("a callback raised")
 
 
-class Passage:
+class Passage(Way):
     """The way of one handle to its endpoint, from any thread.
 
     Whatever ended the endpoint, calls raise ``EndpointClosed``; or for stores, ``StoreClosed``.
@@ -222,16 +221,6 @@ class Passage:
         found = self.call(attach)
         return make(self.of(f"{found.runner.kind} {found.name()}"), found)
 
-    def close(self, close: Callable[[], None]) -> None:
-        """Close what waits for nothing, once more or after its endpoint, too."""
-        with suppress(EndpointClosed, StoreClosed):
-            self.call_sync(close)
-
-    def end(self, close: Callable[[], Awaitable[None]]) -> None:
-        """Close a store or log, once more or after its endpoint, too."""
-        with suppress(EndpointClosed, StoreClosed):
-            self.call(close)
-
     def _cross(self, begin: Callable[[Finish], object]) -> Result:  # type: ignore[type-var]  # that of the function
         if self._is_strict:
             self.check()
@@ -240,12 +229,6 @@ class Passage:
         except EndpointClosed as error:
             shown = self._shown(error)
             raise shown from shown.__cause__
-
-    def hosted(
-        self, manager: AbstractAsyncContextManager[Result]
-    ) -> AbstractContextManager[Result]:
-        """Have a task of the room enter a block, and leave it; see ``hosting``."""
-        return hosted(self, manager)
 
     def spawn(self, task: Task) -> None:
         """Start a task that ends with the endpoint; to be called over there."""
@@ -263,16 +246,6 @@ class Passage:
         """Have a user's callbacks run; over there only."""
         for callback in callbacks:
             self._life.core.loop.callbacks.call(callback)
-
-    def check_process(self) -> None:
-        """Raise ``ForkedEndpoint`` in a child process, for calls that do not cross."""
-        if self._portal.is_forked:
-            raise forking.error()
-
-    @property
-    def is_forked(self) -> bool:
-        """Tell whether this is a child process."""
-        return self._portal.is_forked
 
     def check(self) -> None:
         """Raise what calls raise, if the endpoint is closed or is being closed."""

@@ -1,13 +1,10 @@
-"""Status events for threads, as far as they are by hand: reading them, and a descriptor."""
+"""Status events for threads, as far as they are by hand: a descriptor to wait for."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
-from endpoint import arguments
-from endpoint.barriers import Seconds
 from endpoint.closing import Closing
-from endpoint.mesh.status import StatusEvent
 from endpoint.pubsub.stream import StatusSubscriber as Stream
 from peermesh.blocking.descriptor import Descriptor
 from peermesh.blocking.living import Passage
@@ -25,28 +22,6 @@ class StatusReading(Closing):
         self._is_over = False
         """Whether the endpoint is."""
         passage.hold(self)
-
-    def get(self, timeout: Seconds = None) -> StatusEvent:
-        """Wait for the next event, for ``timeout`` seconds at most.
-
-        Raises ``TimeoutError`` then, and ``EndpointClosed`` when the endpoint has shut down.
-        """
-        limit = arguments.seconds("timeout", timeout)
-        self._passage.check_process()
-        try:
-            event = self._stream.take()
-            if event is None:
-                return self._passage.call(self._stream.get, limit)
-            return event
-        finally:
-            self._settle()
-
-    def poll(self) -> list[StatusEvent]:
-        """Take all events that are there."""
-        self._passage.check_process()
-        events = self._stream.poll()
-        self._settle()
-        return events
 
     def close(self) -> None:
         """Follow no longer; what is there can still be read."""

@@ -12,9 +12,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-import trio
-
-from peermesh.blocking.portal import Portal
+from peermesh.blocking.standing import Standing
+from peermesh.blocking.way import Way
 from peermesh.testing.cluster import Cluster, Link, open_cluster
 from peermesh.testing.handles import Handle, Subscription
 from peermesh.testing.node import Node
@@ -26,9 +25,9 @@ _STOOD_FOR = (Cluster, Link, Node, Handle)
 class Blocking:
     """Stands for something of a cluster: its async methods block, all else is as it is."""
 
-    def __init__(self, portal: Portal, target: Any) -> None:  # noqa: ANN401 - one of many
+    def __init__(self, way: Way, target: Any) -> None:  # noqa: ANN401 - one of many
         """Made by ``open_blocking_cluster``."""
-        self._portal = portal
+        self._way = way
         self._target = target
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as many types as attributes
@@ -40,7 +39,7 @@ class Blocking:
         named = {name: self._unwrap(option) for name, option in options.items()}
         call = partial(function, *map(self._unwrap, arguments), **named)
         is_async = inspect.iscoroutinefunction(function)
-        return self._wrap(self._portal.call(call) if is_async else self._portal.call_sync(call))
+        return self._wrap(self._way.call(call) if is_async else self._way.call_sync(call))
 
     @staticmethod
     def _unwrap(argument: Any) -> Any:  # noqa: ANN401 - of any method
@@ -48,14 +47,14 @@ class Blocking:
 
     def _wrap(self, result: Any) -> Any:  # noqa: ANN401 - of any method
         if isinstance(result, _STOOD_FOR):
-            return Blocking(self._portal, result)
+            return Blocking(self._way, result)
         if isinstance(result, list):
             return [self._wrap(each) for each in result]
         return result
 
     def __getitem__(self, name: str) -> Blocking:
         """Give a node by its name."""
-        return Blocking(self._portal, self._target[name])
+        return Blocking(self._way, self._target[name])
 
     def __len__(self) -> int:
         """Count the nodes."""
@@ -85,76 +84,19 @@ class Blocking:
         traceback: TracebackType | None,
     ) -> None:
         """Close it."""
-        self._portal.call(self._target.close)
+        self._way.call(self._target.close)
 
     def __repr__(self) -> str:
         """Show what it stands for."""
         return f"<blocking {self._target!r}>"
 
 
-class BlockingCluster(Blocking):
+class BlockingCluster(Standing, Blocking):
     """A cluster for threads: ``with BlockingCluster(3, "ring") as cluster``.
 
-    The arguments are those of ``open_cluster``.
+    The arguments are those of ``open_cluster``. Closing it raises what went wrong with it.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - those of open_cluster
         """Open it."""
-        portal = Portal.acquire()
-        self._closing = trio.Event()
-        self._closed = trio.Event()
-        self._outcome: list[Cluster | BaseException] = []
-        self._is_open = True
-        super().__init__(portal, None)
-        try:
-            self._target = portal.call(self._open, partial(open_cluster, *arguments, **options))
-        except BaseException:
-            portal.release()
-            raise
-
-    async def _open(self, opened: Callable[[], Any]) -> Cluster:
-        ready = trio.Event()
-        self._portal.spawn(partial(self._live, opened, ready))
-        await ready.wait()
-        found = self._outcome.pop()
-        if isinstance(found, BaseException):
-            raise found
-        return found
-
-    async def _live(self, opened: Callable[[], Any], ready: trio.Event) -> None:
-        """Be the one task in which the cluster is entered and left."""
-        try:
-            async with opened() as cluster:
-                self._outcome.append(cluster)
-                ready.set()
-                await self._closing.wait()
-        except Exception as error:  # handed over to whoever waits
-            self._outcome.append(error)
-        finally:
-            ready.set()
-            self._closed.set()
-
-    def close(self) -> None:
-        """End the cluster; raises what went wrong with it."""
-        if self._is_open:
-            self._is_open = False
-            try:
-                self._portal.call(self._close)
-            finally:
-                self._portal.release()
-
-    async def _close(self) -> None:
-        self._closing.set()
-        await self._closed.wait()
-        for error in self._outcome:
-            if isinstance(error, BaseException):
-                raise error
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
+        Blocking.__init__(self, *self._stand(open_cluster(*arguments, **options)))

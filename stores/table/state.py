@@ -85,6 +85,10 @@ class TableState(AppliedReads):
         columns = self._overlay.committed.columns
         return self.meter.look(len(columns), columns.size)
 
+    def count_expiring(self) -> int:
+        """Count the keys that expire."""
+        return len(self._overlay.committed.columns.expiries)
+
     def compare(self, count: int = SLICE_COUNT) -> tuple[int, Digest] | None:
         """Look at some entries of a comparison under way; gives its number, and the end of it."""
         if self._comparison is None:

@@ -12,7 +12,7 @@ import trio
 
 from peermesh import blocking
 from peermesh.blocking.standing import PortalPassage, Standing, standing
-from peermesh.errors import EndpointClosed
+from peermesh.errors import EndpointClosed, StaleData
 from peermesh.testing.time_limits import limit
 
 
@@ -82,8 +82,9 @@ def test_what_stands_is_entered_at_once_and_left_once():
         stand.double(2)
 
 
-def test_closing_what_is_closed_does_nothing_and_calls_say_so():
-    passage = PortalPassage()
+@pytest.mark.parametrize("closed_error", [EndpointClosed, StaleData])
+def test_closing_what_is_closed_does_nothing_and_calls_say_so(closed_error):
+    passage = PortalPassage(closed_error)
     done: list[str] = []
 
     async def end() -> None:
@@ -96,7 +97,7 @@ def test_closing_what_is_closed_does_nothing_and_calls_say_so():
     passage.close(lambda: done.append("again"))
     passage.end(end)
     assert done == ["close", "end"]
-    with pytest.raises(EndpointClosed, match="it is closed"):
+    with pytest.raises(closed_error, match="it is closed"):
         passage.call_sync(lambda: 1)
 
 

@@ -9,10 +9,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from peermesh.blocking.calls import Endpoint
-from peermesh.blocking.standing import Standing, Way
-from peermesh.brokers.qos2.broker import open_broker as core_open_broker
+from peermesh.blocking.standing import Standing
+from peermesh.brokers.qos2.broker import (
+    Ports,
+    QoS2Broker as CoreQoS2Broker,
+    open_broker as core_open_broker,
+)
 from peermesh.brokers.qos2.client import Consumer as CoreConsumer, Publisher as CorePublisher
-from peermesh.brokers.qos2.limits import CONSUMER_PORT, PUBLISHER_PORT
+from peermesh.brokers.qos2.limits import CONSUMER_PORT, PUBLISHER_PORT, Pace
 from peermesh.doors.handles import check_handle
 
 if TYPE_CHECKING:
@@ -21,10 +25,9 @@ if TYPE_CHECKING:
     from endpoint.barriers import Seconds
     from handshake.credentials import Credentials
     from handshake.keyfiles import RolesSource
-    from peermesh.brokers.qos2.broker import Ports, QoS2Broker as CoreQoS2Broker
+    from peermesh.blocking.way import Way
     from peermesh.brokers.qos2.entries import Letter
     from peermesh.brokers.qos2.letters import DeadLetters as CoreDeadLetters
-    from peermesh.brokers.qos2.limits import Pace
     from peermesh.brokers.qos2.names import ConsumerName
     from peermesh.brokers.qos2.place import Place
     from peermesh.brokers.qos2.receiver import Incoming

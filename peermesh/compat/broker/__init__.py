@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC
 from enum import Enum as Choices, IntEnum
+from functools import partial
 from typing import ClassVar, Final, NamedTuple, Self
 
 import peermesh as mesh
@@ -46,6 +47,9 @@ CAPACITY: Final = 128
 """That of a publisher, which holds nothing back here: ``publish`` waits for room instead."""
 
 _ERRORS: Final = (mesh.StatusCode.PEER_UNAVAILABLE, mesh.StatusCode.CANNOT_REMOVE_PEER)
+
+_QUESTIONS: Final = frozenset({"get", "get_index_from_value", "exists", "keys", "put_unique"})
+"""What is asked of a store: the answer is ``None`` where the mesh raises an error."""
 
 
 class SC(Choices):
@@ -103,11 +107,14 @@ class Configuration:
         """Give the settings of the mesh; raises ``ValueError`` for what it has not."""
         if self.openssl_capath or not self.options.use_real_time:
             raise ValueError("openssl_capath and use_real_time=False are not there: see the page")
-        tls = {"authority": self.openssl_cafile, "passphrase": self.openssl_passphrase}
-        tls |= {"certificate": self.openssl_certificate, "key": self.openssl_key}
-        given: dict[str, Given] = {name: value for name, value in tls.items() if value}
-        given["forwarding"] = not self.options.disable_forwarding
-        return given | {"allow_plain": self.options.disable_ssl}
+        return {
+            "authority": self.openssl_cafile or None,
+            "certificate": self.openssl_certificate or None,
+            "key": self.openssl_key or None,
+            "passphrase": self.openssl_passphrase or None,
+            "forwarding": not self.options.disable_forwarding,
+            "allow_plain": self.options.disable_ssl,
+        }
 
 
 class NetworkInfo(NamedTuple):
@@ -125,33 +132,31 @@ class NetworkInfo(NamedTuple):
 
 
 class EndpointInfo:
-    """An endpoint and its address, as far as they are known."""
+    """An endpoint and its address, as far as an event of the mesh tells them."""
 
-    def __init__(self, event: mesh.StatusEvent) -> None:
-        self.node_id = lambda: str(event.endpoint or "")
-        host, port = event.address or ("", 0)
-        self.network = NetworkInfo(host, port, event.retry or 0.0)
-
-
-class _Told:
     def __init__(self, event: mesh.StatusEvent) -> None:
         self._event = event
+        host, port = event.address or ("", 0)
+        self.network = NetworkInfo(host, port, event.retry or 0.0)
 
     def __repr__(self) -> str:
         return str(self._event)
 
+    def node_id(self) -> str:
+        return str(self._event.endpoint or "")
 
-class Status(_Told):
+    def context(self) -> EndpointInfo:
+        return self
+
+
+class Status(EndpointInfo):
     """What has become of an endpoint."""
 
     def code(self) -> Given:
         return SC(self._event.status)
 
-    def context(self) -> EndpointInfo:
-        return EndpointInfo(self._event)
 
-
-class Error(_Told):
+class Error(EndpointInfo):
     """What an endpoint could not do."""
 
     def code(self) -> Given:
@@ -167,8 +172,10 @@ class _Handle:
     def __getattr__(self, name: str) -> Callable[..., Given]:
         if name.startswith("_"):  # Copies and pickles ask for those.
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        method = getattr(self._inner, name)
-        return lambda *values, **named: to_py(method(*map(to_mesh, values), **named))
+        return partial(self._call, getattr(self._inner, name))
+
+    def _call(self, method: Callable[..., Given], *values: Given, **named: Given) -> Given:
+        return to_py(method(*map(to_mesh, values), **named))
 
     def __enter__(self) -> Self:
         return self
@@ -180,24 +187,35 @@ class _Handle:
         self._inner.close()
 
 
+class _Sender(_Handle):
+    def publish_batch(self, *batch: Given) -> None:
+        self._inner.publish_batch(to_mesh(batch))
+
+
 class _Reader(_Handle):
     _show: Callable[[list[Given]], list[Given]]
 
     def get(self, first: float | None = None, seconds: float | None = None) -> Given:
         """Wait for the next one; for as many as an ``int`` says; for seconds, as a ``float``."""
-        count = first if isinstance(first, int) else None
-        limit = first if count is None else seconds
-        end = None if limit is None else time.monotonic() + limit
+        if isinstance(first, int):
+            return self._take(first, seconds)
+        found = self._take(1, first)
+        return found[0] if found else None
+
+    def _take(self, count: int, seconds: float | None) -> list[Given]:
+        """Wait for so many, and give those that came in time, or before the end."""
+        end = None if seconds is None else time.monotonic() + seconds
         found: list[Given] = []
-        while len(found) < (1 if count is None else count):
-            try:
+        try:
+            while len(found) < count:
                 left = None if end is None else max(0.0, end - time.monotonic())
                 found += self._show([self._inner.get(left)])
-            except (TimeoutError, errors.EndpointClosed) as error:
-                if not found and not isinstance(error, TimeoutError):
-                    raise
-                break
-        return found if count is not None else found[0] if found else None
+        except TimeoutError:
+            pass
+        except errors.EndpointClosed:
+            if not found:
+                raise
+        return found
 
     def poll(self) -> list[Given]:
         return self._show(self._inner.poll())
@@ -238,11 +256,8 @@ class StatusSubscriber(_Reader):
         return [Error(each) if each.is_error else Status(each) for each in items]
 
 
-class Publisher(_Handle):
+class Publisher(_Sender):
     """Publishes on one topic."""
-
-    def publish_batch(self, *batch: Given) -> None:
-        self._inner.publish_batch(to_mesh(batch))
 
     def buffered(self) -> int:
         return 0
@@ -251,65 +266,36 @@ class Publisher(_Handle):
         return CAPACITY
 
 
-def _verb(name: str, count: int) -> Callable[..., None]:
-    def change(self: Store, *values: Given, expiry: Given = None) -> None:
-        self.change(name, values[:count], *(values[count:] or (expiry,)))
-
-    return change
-
-
 class Store(_Handle):
     """A master or a clone. A question that fails has the answer ``None``."""
 
-    _expired = 0.0
-    """When all has expired that this handle lets expire, by the monotonic clock."""
-
-    put, increment, decrement = _verb("put", 2), _verb("increment", 2), _verb("decrement", 2)
-    append, push, pop = _verb("append", 2), _verb("push", 2), _verb("pop", 1)
-    remove_from = _verb("remove_from", 2)
-
-    def change(self, name: str, values: tuple[Given, ...], expiry: float | None) -> Given:
-        """Have the mesh make a change, whose key or value expires after so many seconds."""
-        if expiry is not None:
-            expiry = float(expiry)
-            self._expired = max(self._expired, time.monotonic() + expiry + TICK_SECONDS)
-        return getattr(self._inner, name)(*map(to_mesh, values), expiry=expiry)
+    def _call(self, method: Callable[..., Given], *values: Given, **named: Given) -> Given:
+        try:
+            return super()._call(method, *values, **named)
+        except errors.StoreError:
+            if method.__name__ in _QUESTIONS:
+                return None
+            raise
 
     def insert_into(
-        self, key: Given, index: Given, value: Given = None, expiry: Given = None
-    ) -> None:
-        self.change("insert_into", (key, index, *(() if value is None else (value,))), expiry)
-
-    def put_unique(self, key: Given, value: Given, expiry: float | None = None) -> Given:
-        return self._ask(lambda: self.change("put_unique", (key, value), expiry))
-
-    def get(self, key: Given) -> Given:
-        return self._ask(lambda: self._inner.get(to_mesh(key)))
-
-    def get_index_from_value(self, key: Given, index: Given) -> Given:
-        return self._ask(lambda: self._inner.get_index_from_value(to_mesh(key), to_mesh(index)))
-
-    def exists(self, key: Given) -> Given:
-        return self._ask(lambda: self._inner.exists(to_mesh(key)))
+        self, key: Given, index: Given, value: Given = None, expiry: float | None = None
+    ) -> Given:
+        entry = (index,) if value is None else (index, value)
+        return self._call(self._inner.insert_into, key, *entry, expiry=expiry)
 
     def keys(self) -> Given:
-        return self._ask(lambda: mesh.Set(self._inner.keys()))
-
-    def _ask(self, question: Callable[[], Given]) -> Given:
-        try:
-            return to_py(question())
-        except errors.StoreError:
-            return None
+        found = self._call(self._inner.keys)
+        return None if found is None else set(map(to_py, found))
 
     def await_idle(self, timeout: float | None = None) -> bool:
         began = time.monotonic()
         is_idle = bool(self._inner.await_idle(*[timeout] if timeout else ()))
-        if began < self._expired:
+        if is_idle and self._inner.statistics().expiring:
             time.sleep(max(0.0, began + TICK_SECONDS - time.monotonic()))
         return is_idle
 
 
-class Endpoint(_Handle):
+class Endpoint(_Sender):
     """One participant of the mesh, which the end of a block shuts down."""
 
     def __init__(self, configuration: Configuration | None = None) -> None:
@@ -318,33 +304,14 @@ class Endpoint(_Handle):
     def reset(self) -> None:
         self._inner.shutdown()
 
-    def node_id(self) -> str:
-        return str(self._inner.node_id())
-
-    def listen(self, address: str = "127.0.0.1", port: int = 0) -> Given:
-        """Give the port, or 0 if the address cannot be had."""
-        try:
-            return self._inner.listen(address, port)
-        except (errors.AddressInUse, errors.AddressInvalid):
-            return 0
-
     def peer(self, addr: str, port: int, retry: float = 10.0) -> bool:
         return bool(self._inner.peer(addr, port, retry, None))
 
     def peer_nosync(self, addr: str, port: int, retry: float = 10.0) -> None:
         self._inner.peer(addr, port, retry, 0)
 
-    def unpeer(self, addr: str, port: int) -> bool:
+    def unpeer_nosync(self, addr: str, port: int) -> None:
         self._inner.unpeer(addr, port)
-        return True
-
-    unpeer_nosync = unpeer
-
-    def await_peer(self, node: str, timeout: float | None = None) -> bool:
-        return bool(self._inner.await_peer(node, *[timeout] if timeout else ()))
-
-    def publish_batch(self, *batch: Given) -> None:
-        self._inner.publish_batch(to_mesh(batch))
 
     def make_subscriber(
         self, topics: Given, qsize: int = 20, subscriber_class: Given = Subscriber
@@ -369,11 +336,11 @@ class Endpoint(_Handle):
         opts: Given = None,
     ) -> Store | None:
         """Attach the master; options of memory are not looked at, as with Broker."""
-        options = _options(opts or {}) if type is Backend.SQLite else {}
-        return self._attach(lambda: self._inner.attach_master(name, type, **options))
+        options = opts if opts and type is Backend.SQLite else {}
+        return self._attach(partial(self._inner.attach_master, name, type, **options))
 
     def attach_clone(self, name: str) -> Store | None:
-        return self._attach(lambda: self._inner.attach_clone(name))
+        return self._attach(partial(self._inner.attach_clone, name))
 
     def _attach(self, attach: Callable[[], Given]) -> Store | None:
         try:
@@ -381,15 +348,3 @@ class Endpoint(_Handle):
         except errors.StoreError as error:
             warnings.warn(f"no store is attached: {error}", RuntimeWarning, stacklevel=3)
             return None
-
-
-def _options(given: dict[str, Given]) -> dict[str, Given]:
-    """Give the options of a file for Broker's; of those, only what is done anyway is left out."""
-    words = {name: str(value).rpartition("_")[2] for name, value in given.items()}
-    left_out = {("journal_mode", "WAL"), ("failure_mode", "FAIL")} & words.items()
-    options = {name: given[name] for name in given.keys() - dict(left_out).keys()}
-    if "integrity_check" in options:
-        options["is_integrity_checked"] = options.pop("integrity_check")
-    if "synchronous" in options:
-        options["synchronous"] = words["synchronous"]
-    return options

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import (
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    MutableMapping,
-    Set as AbstractSet,
-)
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -63,21 +56,6 @@ class Port:
         return str(to_mesh(self))
 
 
-class FrozenTable(dict[Given, Given]):
-    """A table that nothing changes, so that it can be an element of a set."""
-
-    def __hash__(self) -> int:  # type: ignore[override]  # of items that stay what they are
-        return hash(frozenset(self.items()))
-
-    def refuse(self, *_values: object, **_named: object) -> None:
-        """Raise ``TypeError``, in the place of each method that would change it."""
-        raise TypeError("a table of a safe subscriber cannot be changed: copy it")
-
-
-for _name in {"__ior__", *dir(MutableMapping)}.difference(dir(Mapping)):
-    setattr(FrozenTable, _name, FrozenTable.refuse)
-
-
 def to_mesh(value: Given) -> Given:
     """Give what the mesh has for a value of Python or Broker; raises ``TypeError``."""
     match value:
@@ -103,23 +81,25 @@ def to_mesh(value: Given) -> Given:
             return value
 
 
-def to_py(value: Given, *, is_frozen: bool = False) -> Given:
-    """Give what Broker's bindings have for a value of the mesh; nothing changes what is frozen."""
+def to_py(value: Given) -> Given:
+    """Give what Broker's bindings have for what the mesh gives, in containers of Python."""
     match value:
         case tuple():
-            return tuple(to_py(each, is_frozen=is_frozen) for each in value)
+            return tuple(map(to_py, value))
         case mesh.Set():
-            elements = to_py(tuple(value), is_frozen=is_frozen)
-            return frozenset(elements) if is_frozen else set(elements)
+            return set(map(to_py, value))
         case mesh.Table():
-            items = to_py(tuple(value.items()), is_frozen=is_frozen)
-            return FrozenTable(items) if is_frozen else dict(items)
+            return {to_py(key): to_py(each) for key, each in value.items()}
         case mesh.Port(number, protocol):
             return Port(number, protocol)
         case mesh.Timespan(nanoseconds):
             return timedelta(microseconds=nanoseconds // 1000)
         case mesh.Timestamp(nanoseconds):
             return _EPOCH + timedelta(microseconds=nanoseconds // 1000)
+        case mesh.Outcome():
+            return bool(value)
+        case mesh.EndpointId():
+            return str(value)
         case _:
             return value
 
@@ -216,18 +196,18 @@ class Set(set[Element]):
 class Data(Element):
     """A value that Broker takes; ``to_py`` gives it in containers that can be changed."""
 
-    is_frozen: ClassVar = False
-
     @classmethod
     def from_py(cls, value: Given) -> Self:
         return cls(value)
 
     @classmethod
     def to_py(cls, value: Given) -> Given:
-        return to_py(to_mesh(value), is_frozen=cls.is_frozen)
+        return to_py(to_mesh(value))
 
 
 class ImmutableData(Data):
-    """The same, but what ``to_py`` gives can be hashed."""
+    """The same, but ``to_py`` gives the values of the mesh, which can be hashed."""
 
-    is_frozen = True
+    @classmethod
+    def to_py(cls, value: Given) -> Given:
+        return to_mesh(value)

@@ -8,16 +8,20 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from peermesh.blocking.standing import Way, standing
-from peermesh.testing.faults import Direction
-from peermesh.testing.links.link import ignore, open_link as core_open_link
+from peermesh.blocking.standing import standing
+from peermesh.testing.faults import Direction, LinkFault
+from peermesh.testing.links.link import (
+    Link as CoreLink,
+    Notice,
+    ignore,
+    open_link as core_open_link,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from peermesh.testing.faults import LinkFault
+    from peermesh.blocking.way import Way
     from peermesh.testing.links.events import LinkStatistics
-    from peermesh.testing.links.link import Link as CoreLink, Notice
 
 
 class Link:

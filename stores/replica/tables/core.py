@@ -80,6 +80,7 @@ class TableCore(GroupCore):
             unanswered=len(self.outbox),
             clones=clones,
             bytes=self.size,
+            expiring=self.machine.count_expiring(),
             max_entries=quota.max_entries,
             max_bytes=quota.max_bytes,
         )

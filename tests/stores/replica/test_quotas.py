@@ -91,6 +91,22 @@ def test_statistics_tell_what_is_used_at_the_master_and_the_clone(world: World) 
     assert (copied.max_entries, copied.max_bytes) == (10, 1_000)
 
 
+def test_statistics_count_the_keys_that_expire(world: World) -> None:
+    node = world.master()
+    clone = world.clone()
+    world.settle()
+    node.put("stays", 1)
+    node.put("short", 1, 1_000_000)
+    node.put("long", 1, 3_600 * 10**9)
+    world.settle()
+    assert [each.core.statistics().expiring for each in (node, clone)] == [2, 2]
+    node.put("long", 1)
+    for _ in range(3):
+        world.tick()
+        world.settle()
+    assert [each.core.statistics().expiring for each in (node, clone)] == [0, 0]
+
+
 def test_a_clone_is_refused_by_its_master_and_holds_the_same(world: World) -> None:
     node = world.master(quota=Quota(max_entries=2))
     clone = world.clone()
