@@ -169,7 +169,7 @@ class EmbeddedTree(Opened):
 
     async def _restore(self) -> None:
         for session in list(self._sessions):
-            await session.restore()
+            await session.register_again()
 
     async def _rank(self, lost: str) -> int:
         names = [str(key) for key in await self._find().keys()]
@@ -213,29 +213,28 @@ class Session(Registry):
         super().__init__(tree.watchers)
         self._tree = tree
         self._owner = owner
-        self._mine: dict[str, str] = {}
         self._size = 0
 
-    async def ask(self, operation: str, path: str, data: str = "") -> str:
-        """Do something, as ``Registry`` says; raises ``RegistryError`` for what cannot be done.
-
-        A session registers up to ``OWN_MAX`` nodes.
-        """
+    async def _do(self, operation: str, path: str, data: str) -> str:
         work = _WORK.get(operation)
         if work is None:
             raise RegistryError(f"the registry does not know how to {operation!r}")
-        if operation == "register":
-            self._keep(path, data)
-        elif operation == "unregister" and path in self._mine:
-            self._size -= len(path) + len(self._mine.pop(path))
         return await self._tree.ask(partial(work, path, data, self._owner))
 
     def _keep(self, path: str, data: str) -> None:
-        known = self._mine.get(path)
-        size = self._size + len(data) + (len(path) if known is None else -len(known))
-        if (known is None and len(self._mine) >= OWN_MAX) or size > OWN_SIZE_MAX:
+        """Keep it within ``OWN_MAX`` and ``OWN_SIZE_MAX``; raises ``RegistryError``."""
+        size = self._size - self._held(path) + len(path) + len(data)
+        if (path not in self._mine and len(self._mine) >= OWN_MAX) or size > OWN_SIZE_MAX:
             raise RegistryError(f"up to {OWN_MAX} ephemeral nodes, of {OWN_SIZE_MAX} bytes in all")
-        self._mine[path], self._size = data, size
+        super()._keep(path, data)
+        self._size = size
+
+    def _drop(self, path: str) -> None:
+        self._size -= self._held(path)
+        super()._drop(path)
+
+    def _held(self, path: str) -> int:
+        return len(path) + len(self._mine[path]) if path in self._mine else 0
 
     async def would_pass(self, limit: int, path: str) -> bool:
         """Tell whether there would be more nodes than that with a path and all above it."""
@@ -247,11 +246,6 @@ class Session(Registry):
 
         nodes = {path, *parents(path)}
         return len(nodes | await self._tree.ask(keys)) > limit
-
-    async def restore(self) -> None:
-        """Write again what is ours, in a new store."""
-        for path, data in list(self._mine.items()):
-            await self.register(path, data)
 
     async def close(self) -> None:
         """Remove all ephemeral nodes of this session."""
