@@ -166,12 +166,16 @@ class Part:
     """The first sentence of the modules, if it is not the door's."""
     passage: tuple[str, str] | None = None
     """The module and the name of the way to what is over there, if it is not the door's."""
+    shown: tuple[str, ...] = ()
+    """What else users find there, module and name: it is the same in all worlds."""
 
 
 _WAY: Final = ("peermesh.blocking.standing", "Way")
 _STANDING: Final = (("blocking", "peermesh.blocking.standing:Standing"),)
 _BLOCK: Final = words("close aclose __aenter__ __aexit__")
 _QOS2: Final = "peermesh/brokers/qos2"
+_EDGE: Final = "peermesh/brokers/edge"
+_EDGE_STANDING: Final = (("blocking", "peermesh.brokers.edge.standing:EdgeStanding"),)
 _LINKS: Final = "peermesh/testing/links"
 
 PARTS: Final = (
@@ -204,6 +208,22 @@ PARTS: Final = (
         (Opening(f"{_QOS2}/broker.py:open_broker", ("Endpoint",)),),
         "The QoS-2 broker and its clients for threads and the REPL.",
         _WAY,
+    ),
+    Part(
+        (("blocking", f"{_EDGE}/blocking.py"),),
+        (
+            Face(f"{_EDGE}/host.py:Broker", bases=_EDGE_STANDING, is_alone=True),
+            Face(f"{_EDGE}/publisher.py:Publisher", bases=_EDGE_STANDING, is_alone=True),
+            Face(
+                f"{_EDGE}/subscriber.py:Subscriber",
+                copied=_LOOP,
+                bases=_EDGE_STANDING,
+                is_alone=True,
+            ),
+        ),
+        purpose="The edge broker and its clients for threads and the REPL.",
+        passage=_WAY,
+        shown=("peermesh.brokers.edge.where:Where",),
     ),
     Part(
         (("blocking", f"{_LINKS}/blocking.py"),),

@@ -71,6 +71,10 @@ class Writer:
         bodies += [self._opening(opening) for opening in self._part.opens]
         for name in self._imports:
             self._annotations.pop(name, None)
+        for each in self._part.shown:
+            home, name = each.split(":")
+            self._annotations.pop(name, None)
+            self._imports[name] = f"from {home} import {name} as {name}"
         imports = sorted(self._imports.values())
         checked = sorted(f"    {line}" for line in self._annotations.values())
         if checked:

@@ -12,14 +12,14 @@ from contextlib import (
     suppress,
 )
 from functools import partial
-from typing import ParamSpec, Protocol, TypeVar
+from typing import ClassVar, ParamSpec, Protocol, TypeVar
 
 from endpoint.closing import Closing
 from net import forking
 from peermesh.blocking.hosting import hosted
 from peermesh.blocking.portal import Portal
 from peermesh.doors.room import Task
-from wire.errors import EndpointClosed
+from wire.errors import EndpointClosed, MeshError
 
 Result = TypeVar("Result")
 Core = TypeVar("Core")
@@ -61,11 +61,12 @@ class Way(Protocol):
 class PortalPassage:
     """The way to what stands in the portal's loop by itself.
 
-    After ``leave`` calls raise ``EndpointClosed``.
+    After ``leave`` calls raise ``closed_error``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, closed_error: type[MeshError] = EndpointClosed) -> None:
         """Lead there; ``leave`` lets go of the portal."""
+        self._closed_error = closed_error
         self._portal = Portal.acquire()
         self._is_open = True
 
@@ -95,12 +96,12 @@ class PortalPassage:
 
     def close(self, close: Callable[[], None]) -> None:
         """Close what waits for nothing, once more or after its end, too."""
-        with suppress(EndpointClosed):
+        with suppress(self._closed_error):
             self.call_sync(close)
 
     def end(self, close: Callable[[], Awaitable[None]]) -> None:
         """Close a handle, once more or after its end, too."""
-        with suppress(EndpointClosed):
+        with suppress(self._closed_error):
             self.call(close)
 
     def hosted(
@@ -127,13 +128,13 @@ class PortalPassage:
     def _check(self) -> None:
         self.check_process()
         if not self._is_open:
-            raise EndpointClosed("it is closed: make a new one")
+            raise self._closed_error("it is closed: make a new one")
 
 
 @contextmanager
-def standing() -> Iterator[PortalPassage]:
-    """Give a way into the portal's loop, for a block."""
-    passage = PortalPassage()
+def standing(closed_error: type[MeshError] = EndpointClosed) -> Iterator[PortalPassage]:
+    """Give a way into the portal's loop, for a block; after it calls raise ``closed_error``."""
+    passage = PortalPassage(closed_error)
     try:
         yield passage
     finally:
@@ -146,12 +147,15 @@ class Standing(Closing, ABC):
     All methods may be called from any thread.
     """
 
+    closed_error: ClassVar[type[MeshError]] = EndpointClosed
+    """What calls after ``close`` raise."""
+
     _stack: ExitStack
 
     def _stand(self, manager: AbstractAsyncContextManager[Core]) -> tuple[PortalPassage, Core]:
         """Enter it, and give the way to it."""
         with ExitStack() as stack:
-            passage = stack.enter_context(standing())
+            passage = stack.enter_context(standing(self.closed_error))
             core = stack.enter_context(passage.hosted(manager))
             self._stack = stack.pop_all()
         return passage, core

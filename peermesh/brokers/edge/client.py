@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from typing import Final
 
 import trio
@@ -26,6 +31,7 @@ from peermesh.brokers.edge.tree import (
     receiver_path,
     sender_path,
 )
+from peermesh.brokers.edge.where import Where, check_where
 from wire.errors import MeshError, NotAllowed
 from wire.framing import NodeFrame
 
@@ -49,15 +55,23 @@ class Client(Opened):
 
     def __init__(
         self,
-        registry: Registry,
+        registry: Registry | Where,
         *,
         credentials: Credentials | None,
         allow_plain: bool,
         is_publisher: bool,
     ) -> None:
-        """Set up, doing nothing yet."""
+        """Set up, doing nothing yet; a registry that is a ``Where`` is opened with the client."""
         self.id: Final = uuid.uuid4().bytes
-        self._registry = registry
+        self._registry: Registry
+        self._place: AbstractAsyncContextManager[Registry]
+        if isinstance(registry, Registry):
+            self._place = nullcontext(registry)
+        else:
+            where = check_where("registry", registry)
+            self._place = where.registry()
+            credentials = where.credentials if credentials is None else credentials
+            allow_plain = allow_plain or where.allow_plain
         self._network = make_network(credentials, allow_plain=allow_plain)
         self._is_publisher = is_publisher
         self._lines: dict[str, Line] = {}
@@ -76,7 +90,7 @@ class Client(Opened):
 
     async def _live(self) -> AsyncIterator[None]:
         """Begin to look for the broker. Close, and leave no task behind."""
-        async with trio.open_nursery() as nursery:
+        async with self._place as self._registry, trio.open_nursery() as nursery:
             self._nursery = nursery
             self._follow(DEFAULT)
             try:
@@ -169,7 +183,7 @@ class Client(Opened):
 
     async def _connect(self, topic: str, address: Address) -> bool:
         """Be connected until the connection ends; tell whether it ever stood."""
-        async with self._place(topic) as leave:
+        async with self._turn(topic) as leave:
             try:
                 line = Line(await self._network.connect(*address))
             except (OSError, MeshError, trio.BrokenResourceError, trio.TooSlowError) as error:
@@ -188,7 +202,7 @@ class Client(Opened):
         return True
 
     @asynccontextmanager
-    async def _place(self, topic: str) -> AsyncIterator[Callable[[], None]]:
+    async def _turn(self, topic: str) -> AsyncIterator[Callable[[], None]]:
         """Wait for a place among the connections being opened; give what leaves it before the end.
 
         The default channel needs none: it carries what the others do not carry yet.

@@ -17,6 +17,7 @@ from peermesh.brokers.edge.outgoing import BUFFER_SIZE, Outgoing
 from peermesh.brokers.edge.registry import Registry
 from peermesh.brokers.edge.statistics import RouteStatistics
 from peermesh.brokers.edge.tree import check_edge_topic
+from peermesh.brokers.edge.where import Where
 from wire.encoding import encode
 from wire.errors import NotAllowed
 from wire.framing import NodeFrame
@@ -46,18 +47,22 @@ class Publisher(Client):
 
     def __init__(
         self,
-        registry: Registry,
+        registry: Registry | Where,
         *,
         buffer_size: int = BUFFER_SIZE,
         credentials: Credentials | None = None,
         allow_plain: bool = False,
     ) -> None:
-        """Set up; a topic's buffer holds ``buffer_size`` messages before ``send`` waits."""
+        """Find the broker through a registry, or through the one that it is said where to find.
+
+        A topic's buffer holds ``buffer_size`` messages before ``send`` waits. A ``Where`` has
+        credentials of its own, if no others are given.
+        """
+        if arguments.count("buffer_size", buffer_size, least=0) < 1:
+            raise EdgeError(f"a buffer of {buffer_size} messages; it needs room for at least one")
         super().__init__(
             registry, credentials=credentials, allow_plain=allow_plain, is_publisher=True
         )
-        if arguments.count("buffer_size", buffer_size, least=0) < 1:
-            raise EdgeError(f"a buffer of {buffer_size} messages; it needs room for at least one")
         self._buffer_size = buffer_size
         self._topics: dict[str, Outgoing] = {}
         self._stopped: dict[str, int] = {}
@@ -86,6 +91,11 @@ class Publisher(Client):
             await trio.lowlevel.checkpoint_if_cancelled()
         if outgoing.add(payload):
             self._wake(topic)
+
+    async def send_batch(self, topic: str, messages: Iterable[Value]) -> None:
+        """Send many messages, as ``send`` does each; threads cross once for all of them."""
+        for message in messages:
+            await self.send(topic, message)
 
     async def _pause(self, outgoing: Outgoing) -> None:
         """Let others run, until there is room; raise what has come of the topic meanwhile."""

@@ -29,6 +29,7 @@ from peermesh.brokers.edge.messages import (
 from peermesh.brokers.edge.registry import Registry
 from peermesh.brokers.edge.statistics import RouteStatistics
 from peermesh.brokers.edge.tree import check_edge_topic
+from peermesh.brokers.edge.where import Where
 from wire.decoding import decode
 from wire.errors import DecodeError, NotAllowed
 from wire.framing import NodeFrame
@@ -58,12 +59,15 @@ class Subscriber(Client):
 
     def __init__(
         self,
-        registry: Registry,
+        registry: Registry | Where,
         *,
         credentials: Credentials | None = None,
         allow_plain: bool = False,
     ) -> None:
-        """Set up, without topics."""
+        """Find the broker through a registry, or through the one that it is said where to find.
+
+        A ``Where`` has credentials of its own, if no others are given.
+        """
         super().__init__(
             registry, credentials=credentials, allow_plain=allow_plain, is_publisher=False
         )
