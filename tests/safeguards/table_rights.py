@@ -184,8 +184,8 @@ RIGHTS = [
         "a session of the registry removes its own nodes alone",
         "a client removes the broker's claim, and all clients lose it",
         "peermesh/brokers/edge/embedded.py",
-        "    if isinstance(node, tuple) and node[1] == owner:\n",
-        "    if isinstance(node, tuple):\n",
+        "                if _is_node_of(self._owner, await store.get(path)):\n",
+        "                if True:\n",
         _EDGE,
     ),
     Safeguard(

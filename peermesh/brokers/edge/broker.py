@@ -18,10 +18,10 @@ import trio
 from endpoint.port_access import PortAccess
 from endpoint.shielding import shielded
 from handshake.rules import Rules
-from net.acceptor import Acceptor, Arrival
+from net.acceptor import Arrival
 from net.network import Network
 from peermesh.brokers.edge.access import PORT
-from peermesh.brokers.edge.guests import Guest, PublishingGuest, Sink, SubscribingGuest
+from peermesh.brokers.edge.guests import Guest, Sink
 from peermesh.brokers.edge.hall import Consequence, Hall
 from peermesh.brokers.edge.lifecycle import (
     ChannelMap,
@@ -91,10 +91,10 @@ class EdgeBroker(Opened):
         self._may_be_known = may_be_known
         self._is_leaving = False
         self.reception = Reception(
-            Acceptor(self._network, members_max=CONNECTIONS_MAX),
             self._network,
             self._guard,
             PORT,
+            members_max=CONNECTIONS_MAX,
             is_open=lambda: self.is_active and not self._is_leaving,
         )
         ports, idle_seconds = PortList(self._options.ports), self._options.idle_seconds
@@ -258,18 +258,19 @@ class EdgeBroker(Opened):
                 raise
             bound.append(listeners[0].socket.getsockname()[1])
             listening.append(listeners)
-        for listeners, kind in zip(listening, (PublishingGuest, SubscribingGuest), strict=True):
-            receive = partial(self._receive, here, kind)
+        for listeners, is_publisher in zip(listening, (True, False), strict=True):
+            receive = partial(self._receive, here, is_publisher=is_publisher)
             nursery.start_soon(self.reception.serve, listeners, receive, nursery)
         return self._addresses((bound[0], bound[1]))
 
     @asynccontextmanager
     async def _receive(
-        self, here: str, kind: Callable[..., Guest], line: Line, badge: Badge, arrival: Arrival
+        self, here: str, line: Line, badge: Badge, arrival: Arrival, *, is_publisher: bool
     ) -> AsyncIterator[Guest]:
         address = "null" if arrival.address is None else str(Address(*arrival.address))
-        guest = kind(line, badge, self.hall, self.apply, Welcome(self.id, address), here)
-        topic = self.hall.channels.find(here) if kind is PublishingGuest else None
+        welcome = Welcome(self.id, address)
+        guest = Guest(line, badge, self.hall, self.apply, welcome, here, is_publisher=is_publisher)
+        topic = self.hall.channels.find(here) if is_publisher else None
         self._sinks[line.number] = guest
         if topic is not None:
             topic.publishers += 1

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
-    asynccontextmanager,
+    ExitStack,
     contextmanager,
     nullcontext,
 )
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import trio
 
@@ -50,6 +51,16 @@ DEFAULT: Final = ""
 """The default channel, where a topic's name is asked for."""
 
 
+Core = TypeVar("Core")
+
+
+def carried(cores: Mapping[str, Core], topic: str) -> list[Core]:
+    """Give the cores of the topics that a channel carries: its own, or all of them."""
+    if topic == DEFAULT:
+        return list(cores.values())
+    return [cores[topic]] if topic in cores else []
+
+
 class Client(Opened):
     """A publisher or a subscriber of an edge broker; finds it in the registry, however often."""
 
@@ -76,6 +87,8 @@ class Client(Opened):
         self._is_publisher = is_publisher
         self._lines: dict[str, Line] = {}
         """Those that stand, by topic."""
+        self._due: dict[str, None] = {}
+        """Topics of which there may be something to send."""
         self._opening = trio.Semaphore(OPENING_MAX)
         self._following: dict[str, trio.CancelScope] = {}
         self._nursery: trio.Nursery | None = None
@@ -134,6 +147,7 @@ class Client(Opened):
 
     async def _stop_following(self, topic: str) -> None:
         self._following.pop(topic).cancel()
+        self._due.pop(topic, None)
         await self._leave_registry(topic)
 
     async def _stay_connected(self, topic: str, scope: trio.CancelScope) -> None:
@@ -182,8 +196,11 @@ class Client(Opened):
         return both.receiver if self._is_publisher else both.sender
 
     async def _connect(self, topic: str, address: Address) -> bool:
-        """Be connected until the connection ends; tell whether it ever stood."""
-        async with self._turn(topic) as leave:
+        """Stay connected until the connection ends; tell whether it ever stood."""
+        with ExitStack() as turn:
+            if topic != DEFAULT:  # Which carries what the others do not carry yet.
+                await self._opening.acquire()
+                turn.callback(self._opening.release)
             try:
                 line = Line(await self._network.connect(*address))
             except (OSError, MeshError, trio.BrokenResourceError, trio.TooSlowError) as error:
@@ -191,7 +208,7 @@ class Client(Opened):
                 return False
             line.tell(Hello(self.id, topic))
             try:
-                await line.serve(self._opener(topic, line, leave))
+                await line.serve(self._opener(topic, line, turn.close))
             finally:
                 self.last_error = line.error
                 if self._lines.get(topic) is line:
@@ -201,27 +218,8 @@ class Client(Opened):
             await self._leave_registry(topic)
         return True
 
-    @asynccontextmanager
-    async def _turn(self, topic: str) -> AsyncIterator[Callable[[], None]]:
-        """Wait for a place among the connections being opened; give what leaves it before the end.
-
-        The default channel needs none: it carries what the others do not carry yet.
-        """
-        held = [self._opening] if topic != DEFAULT else []
-
-        def leave() -> None:
-            while held:
-                held.pop().release()
-
-        for place in held:
-            await place.acquire()
-        try:
-            yield leave
-        finally:
-            leave()
-
-    def _opener(self, topic: str, line: Line, leave: Callable[[], None]) -> Handler:
-        """Expect the welcome, and ``leave`` then; take whatever else comes."""
+    def _opener(self, topic: str, line: Line, pass_turn: Callable[[], None]) -> Handler:
+        """Expect the welcome, and let others have the turn then; take whatever else comes."""
 
         def handle(message: NodeFrame | ControlMessage) -> None:
             if isinstance(message, Denied):
@@ -235,7 +233,8 @@ class Client(Opened):
                 return
             welcome = expect(message, Welcome)
             self._lines[topic], self._denied = line, None
-            leave()
+            line.pull = partial(self._pull, topic, line)
+            pass_turn()
             self._on_connected(topic, line)
             if topic and self._nursery is not None:
                 self._nursery.start_soon(self._enter_registry, topic, welcome.address)
@@ -249,6 +248,27 @@ class Client(Opened):
 
     def _line_for(self, topic: str) -> Line | None:
         return self._lines.get(topic) or self._lines.get(DEFAULT)
+
+    # What is sent, once its line is free.
+
+    def _mark(self, topic: str) -> None:
+        """Have what there is to send of a topic sent."""
+        self._due[topic] = None
+        line = self._line_for(topic)
+        if line is not None:
+            line.wake()
+
+    def _pull(self, topic: str, line: Line) -> Iterable[bytes | memoryview]:
+        names = [topic] if topic else [name for name in self._due if self._line_for(name) is line]
+        for name in names:
+            if name in self._due:
+                del self._due[name]
+                yield from self._pieces(name)
+
+    def _pieces(self, topic: str) -> Iterable[bytes | memoryview]:
+        raise NotImplementedError
+
+    # What the kinds of clients do when something happens.
 
     def _on_connected(self, topic: str, line: Line) -> None:
         raise NotImplementedError

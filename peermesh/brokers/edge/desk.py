@@ -12,7 +12,7 @@ import trio
 from endpoint.port_access import PortAccess
 from endpoint.shielding import shielded
 from handshake.access import StoreOf
-from net.acceptor import Acceptor, Arrival
+from net.acceptor import Arrival
 from net.network import Network
 from peermesh.brokers.edge.access import REGISTRY, STORE, demand
 from peermesh.brokers.edge.embedded import EmbeddedTree, Session
@@ -69,8 +69,7 @@ async def serve_registry(
 ) -> None:
     """Serve the tree until cancelled, by the roles of ``guard``; starts with the port."""
     listeners = await network.listen(address, port)
-    acceptor = Acceptor(network, members_max=CLIENTS_MAX)
-    reception = Reception(acceptor, network, guard, REGISTRY)
+    reception = Reception(network, guard, REGISTRY, members_max=CLIENTS_MAX)
     task_status.started(listeners[0].socket.getsockname()[1])
     async with trio.open_nursery() as nursery:
         await reception.serve(listeners, partial(open_desk, tree.session), nursery)

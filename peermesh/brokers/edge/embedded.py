@@ -178,7 +178,12 @@ class EmbeddedTree(Opened):
         return sorted(members - {f"{MEMBERS}/{lost}"}).index(me)
 
     async def _remove_owned_by(self, lost: str) -> None:
-        await self.ask(partial(_erase, lambda _, owner: owner.startswith(lost)))
+        """Remove what all sessions at an endpoint registered."""
+
+        def is_theirs(_: str, node: object) -> bool:
+            return isinstance(node, tuple) and str(node[1]).startswith(lost)
+
+        await self.ask(partial(_erase, is_theirs))
 
     # Sessions.
 
@@ -200,6 +205,8 @@ class EmbeddedTree(Opened):
             if store is not None:
                 try:
                     return await work(store)
+                except RegistryError:
+                    raise  # The store was reached.
                 except MeshError as error:
                     logger.debug("the registry's store is asked again: %s", error)
             await trio.sleep(AGAIN_SECONDS)
@@ -216,10 +223,36 @@ class Session(Registry):
         self._size = 0
 
     async def _do(self, operation: str, path: str, data: str) -> str:
-        work = _WORK.get(operation)
-        if work is None:
-            raise RegistryError(f"the registry does not know how to {operation!r}")
-        return await self._tree.ask(partial(work, path, data, self._owner))
+        return await self._tree.ask(partial(self._carry_out, operation, path, data))
+
+    async def _carry_out(self, operation: str, path: str, data: str, store: Store) -> str:
+        """Do it in the store. A node's value is its data, and its owner if it is ephemeral."""
+        match operation:
+            case "read":
+                node = await store.get(path)
+                return f"={node[0]}" if isinstance(node, tuple) else ""
+            case "children":
+                start = path.rstrip("/") + "/"
+                keys = [str(key) for key in await store.keys()]
+                below = (key.removeprefix(start) for key in keys if key.startswith(start))
+                return "\n".join(sorted({name.partition("/")[0] for name in below}))
+            case "write":
+                await _write(path, data, store)
+            case "remove":
+                await _erase(lambda key, _: f"{key}/".startswith(f"{path}/"), store)
+            case "register":
+                if await _has_parent(path, store):
+                    await (await store.put(path, (data, self._owner))).applied()
+            case "unregister":
+                if _is_node_of(self._owner, await store.get(path)):
+                    await (await store.erase(path)).applied()
+            case "claim":
+                is_ours = await store.put_unique(path, (data, self._owner))
+                held = await self._carry_out("read", path, "", store)
+                return "=" if is_ours or held == f"={data}" else ""
+            case _:
+                raise RegistryError(f"the registry does not know how to {operation!r}")
+        return ""
 
     def _keep(self, path: str, data: str) -> None:
         """Keep it within ``OWN_MAX`` and ``OWN_SIZE_MAX``; raises ``RegistryError``."""
@@ -250,71 +283,30 @@ class Session(Registry):
     async def close(self) -> None:
         """Remove all ephemeral nodes of this session."""
         self._tree.forget(self)
-        await self._tree.ask(partial(_erase, lambda _, owner: owner == self._owner))
+        await self._tree.ask(partial(_erase, lambda _, node: _is_node_of(self._owner, node)))
 
 
-# What is done in the store: a node's value is its data, and its owner if it is ephemeral.
-
-
-async def _read(path: str, _data: str, _owner: str, store: Store) -> str:
-    node = await store.get(path)
-    return f"={node[0]}" if isinstance(node, tuple) else ""
-
-
-async def _children(path: str, _data: str, _owner: str, store: Store) -> str:
-    start = path.rstrip("/") + "/"
-    keys = map(str, await store.keys())
-    below = {key.removeprefix(start).partition("/")[0] for key in keys if key.startswith(start)}
-    return "\n".join(sorted(below))
-
-
-async def _write(path: str, data: str, _owner: str, store: Store) -> str:
+async def _write(path: str, data: str, store: Store) -> None:
     for above in parents(path):
         await store.put_unique(above, (NULL, ""))
     await (await store.put(path, (data, ""))).applied()
-    return ""
 
 
-async def _remove(path: str, _data: str, _owner: str, store: Store) -> str:
-    return await _erase(lambda key, _: key == path or key.startswith(path + "/"), store)
-
-
-async def _register(path: str, data: str, owner: str, store: Store) -> str:
+async def _has_parent(path: str, store: Store) -> bool:
     above = parents(path)
-    if not above or await store.get(above[-1]) is not None:
-        await (await store.put(path, (data, owner))).applied()
-    return ""
+    return not above or await store.get(above[-1]) is not None
 
 
-async def _unregister(path: str, _data: str, owner: str, store: Store) -> str:
-    node = await store.get(path)
-    if isinstance(node, tuple) and node[1] == owner:
-        await (await store.erase(path)).applied()
-    return ""
+def _is_node_of(owner: str, node: object) -> bool:
+    """Tell whether a node is an ephemeral one of a session."""
+    return isinstance(node, tuple) and node[1] == owner
 
 
-async def _claim(path: str, data: str, owner: str, store: Store) -> str:
-    is_ours = await store.put_unique(path, (data, owner))
-    return "=" if is_ours or await _read(path, data, owner, store) == f"={data}" else ""
-
-
-_WORK: Final = {
-    "read": _read,
-    "children": _children,
-    "write": _write,
-    "remove": _remove,
-    "register": _register,
-    "unregister": _unregister,
-    "claim": _claim,
-}
-
-
-async def _erase(is_meant: Callable[[str, str], bool], store: Store) -> str:
-    """Erase the nodes of which ``is_meant`` is true, given path and owner."""
+async def _erase(is_meant: Callable[[str, object], bool], store: Store) -> None:
+    """Erase the nodes of which ``is_meant`` is true, given path and node."""
     receipts: list[Receipt] = []
     for key, node in await store.items():
-        if isinstance(node, tuple) and is_meant(str(key), str(node[1])):
+        if is_meant(str(key), node):
             receipts.append(await store.erase(key))
     for receipt in receipts:
         await receipt.applied()
-    return ""

@@ -9,7 +9,7 @@ from handshake.principals import UNPROVEN
 from handshake.rules import Rules
 from peermesh.brokers.edge import messages
 from peermesh.brokers.edge.access import PORT
-from peermesh.brokers.edge.guests import Guest, PublishingGuest, SubscribingGuest
+from peermesh.brokers.edge.guests import Guest
 from peermesh.brokers.edge.hall import Consequence, Hall
 from peermesh.brokers.edge.lifecycle import ChannelMap, ClosePorts, OpenPorts, PortList
 from peermesh.brokers.edge.line import Line
@@ -76,9 +76,10 @@ def check(data: bytes) -> None:
 async def _converse(transport: ScriptedTransport, here: str, *, is_receiver: bool) -> None:
     room, line = Room(), Line(transport, is_stranger=True)
     badge = Badge(PortAccess(PORT, Rules(), None).access, UNPROVEN)
-    kind = PublishingGuest if is_receiver else SubscribingGuest
     welcome = messages.Welcome(bytes(CLIENT_SIZE), "127.0.0.1:1")
-    guest = room.guests[line.number] = kind(line, badge, room.hall, room.apply, welcome, here)
+    guest = room.guests[line.number] = Guest(
+        line, badge, room.hall, room.apply, welcome, here, is_publisher=is_receiver
+    )
 
     def hear(message: framing.NodeFrame | messages.ControlMessage) -> None:
         guest.hear(message)

@@ -108,7 +108,7 @@ class Subscriber(Client):
     @property
     def is_attached(self) -> bool:
         """Tell whether its broker knows it now."""
-        return self.connection is not None and self.connection.number in self.core._next
+        return self.core.is_attached
 
 
 class World:
