@@ -127,17 +127,17 @@ RIGHTS = [
         "publishing at an edge broker asks the role",
         "a guest of the mesh publishes wherever it likes, through a broker",
         "peermesh/brokers/edge/guests.py",
-        "            if (why := self.badge.objection(PUBLISH, topic)) is not None:\n",
-        "            if (why := None) is not None:\n",
+        "        if (why := self.badge.objection(PUBLISH, topic)) is None:\n",
+        "        if (why := None) is None:\n",
         _EDGE,
     ),
     Safeguard(
         "subscribing at an edge broker asks the role",
         "a guest of the mesh hears everything, through a broker",
         "peermesh/brokers/edge/guests.py",
-        "            case Attach(topic):\n"
+        " if not self._is_publisher:\n"
         "                if (why := self.badge.objection(SUBSCRIBE, topic)) is not None:\n",
-        "            case Attach(topic):\n                if (why := None) is not None:\n",
+        " if not self._is_publisher:\n                if (why := None) is not None:\n",
         _EDGE,
     ),
     Safeguard(

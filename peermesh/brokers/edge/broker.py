@@ -29,7 +29,6 @@ from peermesh.brokers.edge.lifecycle import (
     OpenPorts,
     PortList,
     Ports,
-    State,
 )
 from peermesh.brokers.edge.line import SILENCE_SECONDS, Line, make_network
 from peermesh.brokers.edge.messages import Welcome
@@ -116,10 +115,9 @@ class EdgeBroker(Opened):
         async with trio.open_nursery() as outer:
             nursery = self._nursery = await outer.start(_shelter)
             try:
-                addresses = await self._listen(nursery, "", self._options.default_ports)
-                self._reign = Reign(
-                    self._registry, self.id, addresses, self._open_topics, self._is_known
-                )
+                ports = await self._listen(nursery, "", self._options.default_ports)
+                addresses = Addresses.at(self._address, ports)
+                self._reign = Reign(self._registry, self.id, addresses, self.hall.channels)
                 nursery.start_soon(self._reign.run, self._begin, self._stand_by)
                 nursery.start_soon(self._tick_forever)
                 nursery.start_soon(self._guard.refresh_forever)
@@ -209,13 +207,13 @@ class EdgeBroker(Opened):
             self._rooms[name] = scope
             async with trio.open_nursery() as nursery:
                 try:
-                    addresses = await self._listen(nursery, name, ports)
+                    bound = await self._listen(nursery, name, ports)
                 except AddressInUse as error:
                     await self._try_others(name, error)
                     return
                 assert self._reign is not None
-                await self._reign.enter_topic(name, addresses)
-                self.hall.channels.opened(name, (addresses.receiver.port, addresses.sender.port))
+                await self._reign.enter_topic(name, bound)
+                self.hall.channels.opened(name, bound)
                 await trio.sleep_forever()
         await self._end_channel(name)
 
@@ -231,22 +229,10 @@ class EdgeBroker(Opened):
         await trio.sleep(OPEN_AGAIN_SECONDS)
         self.apply(self.hall.channels.not_opened(name))
 
-    def _open_topics(self) -> list[tuple[str, Addresses]]:
-        return [
-            (topic.channel.topic, self._addresses(topic.ports))
-            for topic in self.hall.channels
-            if topic.state is State.OPEN and topic.ports is not None
-        ]
-
-    def _is_known(self, name: str) -> bool:
-        return self.hall.channels.find(name) is not None
-
-    def _addresses(self, ports: Ports) -> Addresses:
-        return Addresses(Address(self._address, ports[0]), Address(self._address, ports[1]))
-
     # Connections.
 
-    async def _listen(self, nursery: trio.Nursery, here: str, ports: Ports) -> Addresses:
+    async def _listen(self, nursery: trio.Nursery, here: str, ports: Ports) -> Ports:
+        """Listen at two ports, or at none; give what the system made of them."""
         bound: list[int] = []
         listening: list[list[trio.SocketListener]] = []
         for port in ports:
@@ -261,7 +247,7 @@ class EdgeBroker(Opened):
         for listeners, is_publisher in zip(listening, (True, False), strict=True):
             receive = partial(self._receive, here, is_publisher=is_publisher)
             nursery.start_soon(self.reception.serve, listeners, receive, nursery)
-        return self._addresses((bound[0], bound[1]))
+        return bound[0], bound[1]
 
     @asynccontextmanager
     async def _receive(
