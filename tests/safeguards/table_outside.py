@@ -259,8 +259,8 @@ BROKERS = [
         "edge: the leader of the registry's voters removes what a lost broker registered",
         "clients go on to a broker that is dead, and the next one never serves",
         "peermesh/brokers/edge/embedded.py",
-        "            await self._remove_lost()\n            self.watchers.push_all()\n",
-        "            self.watchers.push_all()\n",
+        "        await self._remove_lost()\n        self.watchers.push_all()\n",
+        "        self.watchers.push_all()\n",
         (
             "tests/peermesh/brokers/edge/test_voters.py"
             "::test_what_a_lost_broker_registered_goes_while_another_one_leads",

@@ -192,8 +192,8 @@ RIGHTS = [
         "messages go to the mesh by their publisher's right",
         "a guest publishes in the mesh with the broker's rights",
         "peermesh/brokers/edge/bridge.py",
-        " and self._may_leave(principal, topic):",
-        ":",
+        "        if publisher != self._client and may_leave:\n",
+        "        if publisher != self._client:\n",
         _EDGE,
     ),
     Safeguard(

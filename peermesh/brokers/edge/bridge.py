@@ -12,6 +12,7 @@ import trio
 
 from endpoint.endpoint import Endpoint
 from endpoint.port_access import PortAccess
+from endpoint.pubsub.messages import Missed
 from handshake.principals import Principal
 from handshake.rules import Rules
 from peermesh.brokers.edge import messages
@@ -22,10 +23,11 @@ from peermesh.brokers.edge.line import next_number
 from peermesh.brokers.edge.messages import Accepted, Attached, Void, read_data
 from peermesh.brokers.edge.options import Bridged
 from peermesh.brokers.edge.outgoing import Outgoing
+from peermesh.brokers.edge.reception import Badge
 from peermesh.brokers.edge.tree import check_edge_topic
 from wire.decoding import decode
 from wire.encoding import encode
-from wire.errors import MeshError, NotAllowed, RemoteProtocolError
+from wire.errors import MeshError, RemoteProtocolError
 from wire.framing import VERSION_MAX, VERSION_MIN, FrameDecoder, NodeFrame, encode_preamble
 from wire.limits import FRAME_SIZE_MAX
 from wire.logs import logger_of
@@ -94,18 +96,12 @@ class Bridge:
         count = frame.count
         skip, _ = incoming.receive(self._number, publisher, frame.first, count)
         # What came from the mesh does not go back.
-        if publisher != self._client and self._may_leave(principal, topic):
+        may_leave = Badge(self._access, principal).objection(PUBLISH, topic) is None
+        if publisher != self._client and may_leave:
             payloads = frame.payloads()[skip:]
             incoming.keep(len(payloads), sum(map(len, payloads)))
             self._leaving += [(incoming, payload) for payload in payloads]
         self._wake.unpark_all()
-
-    def _may_leave(self, principal: Principal, topic: str) -> bool:
-        try:
-            self._access.check(principal, PUBLISH, topic)
-        except NotAllowed:
-            return False
-        return True
 
     async def _carry(self) -> None:
         """Publish in the mesh what leaves the broker, and tell both sides what was taken."""
@@ -138,13 +134,15 @@ class Bridge:
     async def _enter(self) -> None:
         with self._endpoint.subscribe(*self._bridged.from_mesh) as subscriber:
             async for topic, data in subscriber:
-                if self._broker.is_active:
+                if isinstance(data, Missed):
+                    logger.warning("%d messages did not come from the mesh", data.count)
+                elif self._broker.is_active:
                     await self._add(topic, data)
 
-    async def _add(self, topic: str, data: object) -> None:
+    async def _add(self, topic: str, data: Value) -> None:
         try:
             outgoing = self._outgoing.get(topic) or Outgoing(check_edge_topic(topic), self._client)
-            payload = encode(_value(data))
+            payload = encode(data)
             self._outgoing[topic] = outgoing
             while not outgoing.has_room:
                 await self._wake.park()
@@ -182,7 +180,3 @@ def _decoder() -> FrameDecoder:
     decoder.feed(encode_preamble(Preamble(VERSION_MIN, VERSION_MAX)))
     decoder.next_frame()
     return decoder
-
-
-def _value(data: object) -> Value:
-    return data  # type: ignore[return-value]  # what the mesh decoded is a value

@@ -129,43 +129,43 @@ class EmbeddedTree(Opened):
         with self._endpoint.subscribe_status() as status:
             async for event in status:
                 if event.status is StatusCode.ENDPOINT_UNREACHABLE:
-                    await self._succeed(str(event.endpoint))
+                    await self._heed_loss(str(event.endpoint))
                 elif event.status is StatusCode.ENDPOINT_DISCOVERED:
                     self._lost.pop(str(event.endpoint), None)
                     await self._restore()  # It may have taken us for gone.
                 elif event.status is StatusCode.STORE_MASTER_FOUND and event.store == STORE:
                     await self._remove_lost()
 
-    async def _remove_lost(self) -> None:
-        """Remove what belonged to lost endpoints, where the replica here leads."""
+    async def _heed_loss(self, lost: str) -> None:
+        self._lost[lost] = None
+        if len(self._lost) > LOST_MAX:
+            del self._lost[next(iter(self._lost))]
         store = self._find()
-        if isinstance(store, ReplicaStore) and store.is_leader():
+        if isinstance(store, SingleStore) and not store.is_master():
+            await self._succeed(store, lost)
+        await self._remove_lost()
+        self.watchers.push_all()
+
+    async def _remove_lost(self) -> None:
+        """Remove what belonged to lost endpoints, where the store here leads."""
+        store = self._find()
+        if store.is_leader() if isinstance(store, ReplicaStore) else store.is_master():
             for lost in list(self._lost):
                 await self._remove_owned_by(lost)
                 self._lost.pop(lost, None)
 
-    async def _succeed(self, lost: str) -> None:
-        store = self._find()
-        if isinstance(store, ReplicaStore):
-            self._lost[lost] = None
-            if len(self._lost) > LOST_MAX:
-                del self._lost[next(iter(self._lost))]
-            await self._remove_lost()
-            self.watchers.push_all()
+    async def _succeed(self, clone: SingleStore, lost: str) -> None:
+        """Promote the clone here, unless the master is there, or a survivor before was faster."""
+        await trio.sleep(await self._rank(lost) * RANK_SECONDS)
+        if await clone.await_idle(timeout=ALIVE_SECONDS):
             return
-        if not store.is_master():
-            await trio.sleep(await self._rank(lost) * RANK_SECONDS)
-            if await store.await_idle(timeout=ALIVE_SECONDS):
-                return  # The master is there; it removes what has to be removed.
-            try:
-                # What the lost master had beyond is written again by those whom it belongs to.
-                await store.promote(force=True)
-            except MeshError as error:
-                logger.warning("the registry has no master: %s", error)
-                return
-            await self._restore()
-        await self._remove_owned_by(lost)
-        self.watchers.push_all()
+        try:
+            # What the lost master had beyond is written again by those whom it belongs to.
+            await clone.promote(force=True)
+        except MeshError as error:
+            logger.warning("the registry has no master: %s", error)
+            return
+        await self._restore()
 
     async def _restore(self) -> None:
         for session in list(self._sessions):

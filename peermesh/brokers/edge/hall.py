@@ -12,7 +12,7 @@ from typing import Final
 from handshake.principals import UNPROVEN, Principal
 from peermesh.brokers.edge.lifecycle import ChannelMap, Step, Topic
 from peermesh.brokers.edge.messages import Accepted, Attach, Detach, Taken, Void, read_data
-from peermesh.brokers.edge.relay import Acknowledge, Effect
+from peermesh.brokers.edge.relay import Acknowledge, Effect, Relay
 from peermesh.brokers.edge.subscription import Line
 from peermesh.brokers.edge.tree import check_edge_topic
 from wire.errors import MeshError, RemoteProtocolError
@@ -102,11 +102,15 @@ class Hall:
         if found is not None:
             return found, []
         topic = self.channels.make(check_edge_topic(name))
+        return topic, self._attach_bridges(topic.channel)
+
+    def _attach_bridges(self, channel: Relay) -> list[Effect]:
+        """Attach the bridges that want a topic, and are not attached to it, or were dropped."""
         effects: list[Effect] = []
         for client, (line, prefixes) in self.bridged.items():
-            if name.startswith(prefixes):
-                effects += topic.channel.attach(line, client, is_lodger=True)
-        return topic, effects
+            if client not in channel.subscriptions and channel.topic.startswith(prefixes):
+                effects += channel.attach(line, client, is_lodger=True)
+        return effects
 
     def attach(self, line: Line, client: bytes, here: str, message: Attach) -> list[Effect]:
         """A subscriber wants a topic here."""
@@ -151,8 +155,5 @@ class Hall:
             if is_over:
                 effects += topic.channel.release()
             effects += topic.channel.tick(now)
-            for client, (line, prefixes) in self.bridged.items():
-                topic_name = topic.channel.topic
-                if client not in topic.channel.subscriptions and topic_name.startswith(prefixes):
-                    effects += topic.channel.attach(line, client, is_lodger=True)
+            effects += self._attach_bridges(topic.channel)
         return [*effects, *self.channels.tick(now)]
