@@ -163,7 +163,7 @@ BROKERS = [
         "edge: more than a window comes from the mesh",
         "what is beyond it waits for the mesh's next message",
         "peermesh/brokers/edge/bridge.py",
-        "        self._accepted.add(outgoing)\n",
+        "                self._accepted.add(outgoing)\n",
         "",
         (EDGE_BRIDGE,),
     ),

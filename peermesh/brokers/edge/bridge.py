@@ -20,15 +20,30 @@ from peermesh.brokers.edge.access import PUBLISH, TO_MESH
 from peermesh.brokers.edge.broker import EdgeBroker
 from peermesh.brokers.edge.incoming import Incoming
 from peermesh.brokers.edge.line import next_number
-from peermesh.brokers.edge.messages import Accepted, Attached, Void, read_data
+from peermesh.brokers.edge.messages import (
+    Accepted,
+    Attached,
+    Refused,
+    Void,
+    expect,
+    read_data,
+)
 from peermesh.brokers.edge.options import Bridged
 from peermesh.brokers.edge.outgoing import Outgoing
 from peermesh.brokers.edge.reception import Badge
+from peermesh.brokers.edge.relay import Said
 from peermesh.brokers.edge.tree import check_edge_topic
 from wire.decoding import decode
 from wire.encoding import encode
-from wire.errors import MeshError, RemoteProtocolError
-from wire.framing import VERSION_MAX, VERSION_MIN, FrameDecoder, NodeFrame, encode_preamble
+from wire.errors import MeshError
+from wire.framing import (
+    VERSION_MAX,
+    VERSION_MIN,
+    ControlFrame,
+    FrameDecoder,
+    NodeFrame,
+    encode_preamble,
+)
 from wire.limits import FRAME_SIZE_MAX
 from wire.logs import logger_of
 from wire.messages import Preamble
@@ -70,27 +85,30 @@ class Bridge:
 
     # Out of the broker.
 
-    def send(self, data: bytes, principal: Principal) -> None:
-        """Take what the channels send, and publish it by the rights of its publisher."""
-        self._from_broker.feed(data)
-        while (frame := self._from_broker.next_frame()) is not None:
-            if isinstance(frame, NodeFrame):
-                self._take(frame, principal)
-            elif not isinstance(frame, Preamble):
-                self._heed(messages.read(frame))
-
-    def _heed(self, message: messages.ControlMessage) -> None:
-        match message:
+    def send(self, what: Said, principal: Principal) -> None:
+        """Take what the channels say; data are published by the rights of their publisher."""
+        match what:
+            case bytes():
+                self._from_broker.feed(what)
+                while (frame := self._from_broker.next_frame()) is not None:
+                    self._take(frame, principal)
             case Attached(topic):
                 new = Incoming(topic, is_read=True)  # Taken is what is in the mesh.
-                self._incoming.setdefault(topic, new).attached(self._number, message)
-            case Void(topic, publisher, sequence):
-                self._incoming[topic].void(self._number, publisher, sequence)
-                self._wake.unpark_all()
-            case _:
-                raise RemoteProtocolError(f"{message!r} at a bridge")
+                self._incoming.setdefault(topic, new).attached(self._number, what)
+            case Accepted(topic, sequence):  # Every subscriber has what came from the mesh.
+                outgoing = self._outgoing[topic]
+                outgoing.accept(sequence)
+                self._accepted.add(outgoing)
+            case Refused(reason):  # What waited is dropped, and the bridge goes on.
+                logger.warning("the mesh is too slow: %s", reason)
+        self._wake.unpark_all()
 
-    def _take(self, frame: NodeFrame, principal: Principal) -> None:
+    def _take(self, frame: NodeFrame | ControlFrame | Preamble, principal: Principal) -> None:
+        if not isinstance(frame, NodeFrame):
+            assert isinstance(frame, ControlFrame)
+            void = expect(messages.read(frame), Void)
+            self._incoming[void.topic].void(self._number, void.publisher, void.sequence)
+            return
         topic, publisher = read_data(frame)
         incoming = self._incoming[topic]
         count = frame.count
@@ -101,7 +119,6 @@ class Bridge:
             payloads = frame.payloads()[skip:]
             incoming.keep(len(payloads), sum(map(len, payloads)))
             self._leaving += [(incoming, payload) for payload in payloads]
-        self._wake.unpark_all()
 
     async def _carry(self) -> None:
         """Publish in the mesh what leaves the broker, and tell both sides what was taken."""
@@ -162,17 +179,6 @@ class Bridge:
         while (frame := self._to_broker.next_frame()) is not None:
             if isinstance(frame, NodeFrame):
                 self._broker.apply(self._broker.hall.data(self._number, "", frame))
-
-    def acknowledge(self, accepted: Accepted) -> None:
-        """Every subscriber has what came from the mesh."""
-        outgoing = self._outgoing[accepted.topic]
-        outgoing.accept(accepted.sequence)
-        self._accepted.add(outgoing)
-        self._wake.unpark_all()
-
-    def refuse(self, reason: str) -> None:
-        """The mesh took nothing for too long: what waited is dropped, and we go on."""
-        logger.warning("the mesh is too slow: %s", reason)
 
 
 def _decoder() -> FrameDecoder:

@@ -37,7 +37,7 @@ from peermesh.brokers.edge.options import Options
 from peermesh.brokers.edge.reception import Badge, Reception
 from peermesh.brokers.edge.registry import Registry
 from peermesh.brokers.edge.reign import Reign
-from peermesh.brokers.edge.relay import Acknowledge, Disconnect, Send
+from peermesh.brokers.edge.relay import Send
 from peermesh.brokers.edge.statistics import BrokerStatistics, ChannelStatistics
 from peermesh.brokers.edge.subscription import RESUME_SECONDS
 from peermesh.brokers.edge.tree import Address, Addresses
@@ -179,15 +179,9 @@ class EdgeBroker(Opened):
         """Carry out what the hall decided."""
         for effect in effects:
             match effect:
-                case Send(number, data, principal):
+                case Send(number, what, principal):
                     if (sink := self._sinks.get(number)) is not None:
-                        sink.send(data, principal)
-                case Acknowledge(number, accepted):
-                    if (sink := self._sinks.get(number)) is not None:
-                        sink.acknowledge(accepted)
-                case Disconnect(number, refused):
-                    if (sink := self._sinks.get(number)) is not None:
-                        sink.refuse(refused.reason)
+                        sink.send(what, principal)
                 case OpenPorts(name, ports):
                     assert self._nursery is not None
                     self._nursery.start_soon(self._run_channel, name, ports)

@@ -17,6 +17,7 @@ from peermesh.brokers.edge.messages import (
     Denied,
     Detach,
     Hello,
+    Refused,
     Taken,
     Void,
     Welcome,
@@ -24,6 +25,7 @@ from peermesh.brokers.edge.messages import (
     write,
 )
 from peermesh.brokers.edge.reception import Badge, Visitor
+from peermesh.brokers.edge.relay import Said
 from wire.errors import RemoteProtocolError
 from wire.framing import NodeFrame
 
@@ -31,16 +33,10 @@ Apply = Callable[[Sequence[Consequence]], None]
 
 
 class Sink(Protocol):
-    """Whoever the hall's effects may name."""
+    """What the hall's effects may name: a guest, or a bridge."""
 
-    def send(self, data: bytes, principal: Principal) -> None:
-        """Data of a principal, or a control message, for a subscriber."""
-
-    def acknowledge(self, accepted: Accepted) -> None:
-        """What a publisher need not send again."""
-
-    def refuse(self, reason: str) -> None:
-        """The connection ends, and why."""
+    def send(self, what: Said, principal: Principal) -> None:
+        """Pass on what a connection is told; data have the principal of their publisher."""
 
 
 class Guest(Visitor):
@@ -71,18 +67,18 @@ class Guest(Visitor):
         self._accepted: dict[str, Accepted] = {}
         line.pull = self._take_accepted
 
-    def send(self, data: bytes, principal: Principal) -> None:
-        """Send data."""
-        self.line.send(data)
-
-    def acknowledge(self, accepted: Accepted) -> None:
-        """Acknowledge, once for all that is acknowledged before the line is free."""
-        self._accepted[accepted.topic] = accepted
-        self.line.wake()
-
-    def refuse(self, reason: str) -> None:
-        """End the connection."""
-        self.line.refuse(reason)
+    def send(self, what: Said, principal: Principal) -> None:
+        """Tell the client; what it need not send again once, before the line is free."""
+        match what:
+            case bytes():
+                self.line.send(what)
+            case Accepted(topic):
+                self._accepted[topic] = what
+                self.line.wake()
+            case Refused(reason):
+                self.line.refuse(reason)
+            case _:
+                self.line.tell(what)
 
     def _take_accepted(self) -> Iterable[bytes]:
         accepted, self._accepted = self._accepted, {}

@@ -25,7 +25,7 @@ from peermesh.brokers.edge.messages import (
     Taken,
 )
 from peermesh.brokers.edge.reception import Badge
-from peermesh.brokers.edge.relay import Acknowledge, Disconnect, Send
+from peermesh.brokers.edge.relay import Send
 from peermesh.testing.scripted import ScriptedTransport
 from tests.fuzz.wires import blunders_raised, pieces_of, run
 from wire import framing
@@ -50,12 +50,8 @@ class Room:
         """Do at once whatever is asked."""
         for effect in effects:
             match effect:
-                case Send(number, data, principal):
-                    self.guests[number].send(data, principal)
-                case Acknowledge(number, accepted):
-                    self.guests[number].acknowledge(accepted)
-                case Disconnect(number, refused):
-                    self.guests[number].refuse(refused.reason)
+                case Send(number, what, principal):
+                    self.guests[number].send(what, principal)
                 case OpenPorts(topic):
                     self.hall.channels.opened(topic, (1, 2))
                 case ClosePorts(topic):

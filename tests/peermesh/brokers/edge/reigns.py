@@ -33,7 +33,7 @@ from peermesh.brokers.edge.messages import (
     read_data,
 )
 from peermesh.brokers.edge.outgoing import Outgoing
-from peermesh.brokers.edge.relay import Acknowledge, Disconnect, Send
+from peermesh.brokers.edge.relay import Send
 from peermesh.brokers.edge.subscription import RESUME_SECONDS
 from wire.framing import VERSION_MAX, VERSION_MIN, FrameDecoder, NodeFrame, encode_preamble
 from wire.limits import FRAME_SIZE_MAX
@@ -152,15 +152,9 @@ class World:
         """Carry out what the hall decided."""
         for effect in effects:
             match effect:
-                case Send(number, data):
+                case Send(number, what):
                     if (found := self.connections.get(number)) is not None:
-                        found.down.extend(items(data))
-                case Acknowledge(number, accepted):
-                    if (found := self.connections.get(number)) is not None:
-                        found.down.append(accepted)
-                case Disconnect(number, refused):
-                    if (found := self.connections.get(number)) is not None:
-                        found.down.append(refused)
+                        found.down.extend(items(what) if isinstance(what, bytes) else [what])
                 case OpenPorts(topic):
                     self.hall.channels.opened(topic, (1, 2))
 
