@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -62,18 +62,15 @@ class Broker(Opened):
         self._host: Host
 
     async def _live(self) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
-            registry = None
-            if self._where is not None:
-                registry = await stack.enter_async_context(self._where.registry())
-            opening = open_edge_broker(
+        place = nullcontext() if self._where is None else self._where.registry()
+        async with place as registry:
+            async with open_edge_broker(
                 options=self._options,
                 registry=registry,
                 credentials=self._credentials,
                 roles=self._roles,
-            )
-            self._host = await stack.enter_async_context(opening)
-            yield
+            ) as self._host:
+                yield
 
     @property
     def registry(self) -> Where:
