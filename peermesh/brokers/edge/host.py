@@ -63,14 +63,16 @@ class Broker(Opened):
 
     async def _live(self) -> AsyncIterator[None]:
         place = nullcontext() if self._where is None else self._where.registry()
-        async with place as registry:
-            async with open_edge_broker(
+        async with (
+            place as registry,
+            open_edge_broker(
                 options=self._options,
                 registry=registry,
                 credentials=self._credentials,
                 roles=self._roles,
-            ) as self._host:
-                yield
+            ) as self._host,
+        ):
+            yield
 
     @property
     def registry(self) -> Where:
