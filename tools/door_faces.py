@@ -178,6 +178,8 @@ _WAY: Final = ("peermesh.blocking.way", "Way")
 _STANDING: Final = (("blocking", "peermesh.blocking.standing:Standing"),)
 _BLOCK: Final = words("close aclose __aenter__ __aexit__")
 _QOS2: Final = "peermesh/brokers/qos2"
+_EDGE: Final = "peermesh/brokers/edge"
+_EDGE_STANDING: Final = (("blocking", "peermesh.brokers.edge.standing:EdgeStanding"),)
 _LINKS: Final = "peermesh/testing/links"
 
 PARTS: Final = (
@@ -210,6 +212,22 @@ PARTS: Final = (
         (Opening(f"{_QOS2}/broker.py:open_broker", ("Endpoint",)),),
         "The QoS-2 broker and its clients for threads and the REPL.",
         _WAY,
+    ),
+    Part(
+        (("blocking", f"{_EDGE}/blocking.py"),),
+        (
+            Face(f"{_EDGE}/host.py:Broker", bases=_EDGE_STANDING, is_alone=True),
+            Face(f"{_EDGE}/publisher.py:Publisher", bases=_EDGE_STANDING, is_alone=True),
+            Face(
+                f"{_EDGE}/subscriber.py:Subscriber",
+                copied=_LOOP,
+                bases=_EDGE_STANDING,
+                is_alone=True,
+            ),
+        ),
+        purpose="The edge broker and its clients for threads and the REPL.",
+        passage=_WAY,
+        shown=("peermesh.brokers.edge.where:Where",),
     ),
     Part(
         (("blocking", f"{_LINKS}/blocking.py"),),

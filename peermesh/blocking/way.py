@@ -53,12 +53,12 @@ class Way(ABC):
 
     def close(self, close: Callable[[], None]) -> None:
         """Close what waits for nothing, once more or after its end, too."""
-        with suppress(self._closed_error, StoreClosed):
+        with suppress(self._closed_error, EndpointClosed, StoreClosed):
             self.call_sync(close)
 
     def end(self, close: Callable[[], Awaitable[None]]) -> None:
         """Close a handle, once more or after its end, too."""
-        with suppress(self._closed_error, StoreClosed):
+        with suppress(self._closed_error, EndpointClosed, StoreClosed):
             self.call(close)
 
     @property

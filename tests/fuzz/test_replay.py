@@ -95,7 +95,7 @@ def test_a_decoder_that_misbehaves_is_noticed(name, data, monkeypatch):
     broken = {"values": "decode", "frames": "FrameDecoder", "control": "decode_control",
               "handshake": "FrameDecoder", "store": "TableCore", "replica_log": "LogCore",
               "texts": "parse_value",
-              "lines": "PublisherSession", "agent": "Inbox", "edge": "SubscribingGuest",
+              "lines": "PublisherSession", "agent": "Inbox", "edge": "Guest",
               "http": "Access",
               "mesh": "EndpointLoop", "tls": "_network",
               "webhdfs": "parse", "admin": "decode_request",

@@ -210,8 +210,8 @@ HOSTILE = [
         "edge: a publisher has one name",
         "one publisher has the windows of ten thousand, and numbers of others",
         "peermesh/brokers/edge/guests.py",
-        "            if publisher != self.client:\n",
-        "            if False:\n",
+        "        if publisher != self.client:\n",
+        "        if False:\n",
         (EDGE,),
     ),
     Safeguard(

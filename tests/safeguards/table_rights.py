@@ -127,17 +127,17 @@ RIGHTS = [
         "publishing at an edge broker asks the role",
         "a guest of the mesh publishes wherever it likes, through a broker",
         "peermesh/brokers/edge/guests.py",
-        "            if (why := self.badge.objection(PUBLISH, topic)) is not None:\n",
-        "            if (why := None) is not None:\n",
+        "        if (why := self.badge.objection(PUBLISH, topic)) is None:\n",
+        "        if (why := None) is None:\n",
         _EDGE,
     ),
     Safeguard(
         "subscribing at an edge broker asks the role",
         "a guest of the mesh hears everything, through a broker",
         "peermesh/brokers/edge/guests.py",
-        "            case Attach(topic):\n"
+        " if not self._is_publisher:\n"
         "                if (why := self.badge.objection(SUBSCRIBE, topic)) is not None:\n",
-        "            case Attach(topic):\n                if (why := None) is not None:\n",
+        " if not self._is_publisher:\n                if (why := None) is not None:\n",
         _EDGE,
     ),
     Safeguard(
@@ -184,16 +184,16 @@ RIGHTS = [
         "a session of the registry removes its own nodes alone",
         "a client removes the broker's claim, and all clients lose it",
         "peermesh/brokers/edge/embedded.py",
-        "    if isinstance(node, tuple) and node[1] == owner:\n",
-        "    if isinstance(node, tuple):\n",
+        "                if _is_node_of(self._owner, await store.get(path)):\n",
+        "                if True:\n",
         _EDGE,
     ),
     Safeguard(
         "messages go to the mesh by their publisher's right",
         "a guest publishes in the mesh with the broker's rights",
         "peermesh/brokers/edge/bridge.py",
-        " and self._may_leave(principal, topic):",
-        ":",
+        "        if publisher != self._client and may_leave:\n",
+        "        if publisher != self._client:\n",
         _EDGE,
     ),
     Safeguard(

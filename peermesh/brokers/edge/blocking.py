@@ -1,164 +1,36 @@
-"""The edge broker and its clients for threads and the REPL: the same names, and calls that wait.
+"""The edge broker and its clients for threads and the REPL.
 
-::
-
-    with Broker() as broker, Publisher(broker.registry) as publisher:
-        publisher.send("greetings", "hello")
-
-All of them live in the one trio loop of ``peermesh.blocking``. Each call crosses into its thread;
-``send_batch`` and ``poll`` do so once for many messages.
+Written by ``tools/doors.py``: change the trio class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from functools import partial, wraps
-from typing import Concatenate, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Self
 
-import trio
-
-from endpoint import arguments as checks
-from endpoint.closing import Closing
-from handshake.credentials import Credentials
-from handshake.keyfiles import RolesSource
-from peermesh.blocking.portal import Portal
-from peermesh.brokers.edge import publisher, subscriber
 from peermesh.brokers.edge.errors import EdgeClosed
-from peermesh.brokers.edge.host import Host, open_edge_broker
-from peermesh.brokers.edge.options import Options
-from peermesh.brokers.edge.registry import Registry
-from peermesh.brokers.edge.remote import RemoteRegistry, check_address
-from peermesh.brokers.edge.statistics import BrokerStatistics
-from wire.values import Value
+from peermesh.brokers.edge.host import Broker as CoreBroker
+from peermesh.brokers.edge.outgoing import BUFFER_SIZE
+from peermesh.brokers.edge.publisher import Publisher as CorePublisher
+from peermesh.brokers.edge.standing import EdgeStanding
+from peermesh.brokers.edge.subscriber import Subscriber as CoreSubscriber
+from peermesh.brokers.edge.where import Where
 
-Inner = TypeVar("Inner")
-Result = TypeVar("Result")
-Given = ParamSpec("Given")
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
+    from endpoint.pubsub.messages import Message
+    from handshake.credentials import Credentials
+    from handshake.keyfiles import RolesSource
+    from peermesh.brokers.edge.options import Options
+    from peermesh.brokers.edge.registry import Registry
+    from peermesh.brokers.edge.statistics import BrokerStatistics, RouteStatistics
+    from wire.values import Value
 
-class Where:
-    """Where the registry is: ``Where(("host", port))``, or ``Where(zookeeper="host:2181")``."""
-
-    def __init__(
-        self,
-        *addresses: tuple[str, int],
-        zookeeper: str | None = None,
-        credentials: Credentials | None = None,
-        allow_plain: bool = False,
-    ) -> None:
-        """Name the registry ports of one or more brokers, or the hosts of ZooKeeper.
-
-        ``credentials`` are for the registry, and for the channels that it leads to.
-        """
-        self._addresses = tuple(check_address(address) for address in addresses)
-        self._zookeeper = None if zookeeper is None else checks.text("zookeeper", zookeeper)
-        self.credentials = credentials
-        self.allow_plain = allow_plain
-
-    async def enter(self, stack: AsyncExitStack) -> Registry:
-        """Open the registry, in the loop."""
-        if self._zookeeper is None:
-            remote = RemoteRegistry(
-                self._addresses, credentials=self.credentials, allow_plain=self.allow_plain
-            )
-            return await stack.enter_async_context(remote)
-        from peermesh.brokers.edge.zookeeper import ZooKeeperRegistry
-
-        return await stack.enter_async_context(ZooKeeperRegistry(self._zookeeper))
+__all__ = ["Broker", "Publisher", "Subscriber", "Where"]
 
 
-class _Living(Closing, Generic[Inner]):
-    """Something that is entered and left in the loop's thread, by one task of its own."""
-
-    def __init__(self, make: Callable[[AsyncExitStack], Awaitable[Inner]]) -> None:
-        self._portal = Portal.acquire()
-        self._is_open = True
-        self.inner: Inner
-        """What lives there: only the loop may touch it."""
-        self._closing: trio.Event
-        self._closed: trio.Event
-        try:
-            self._portal.call(self._open, make)
-        except BaseException:
-            self._is_open = False
-            self._portal.release()
-            raise
-
-    async def _open(self, make: Callable[[AsyncExitStack], Awaitable[Inner]]) -> None:
-        self._closing, self._closed = trio.Event(), trio.Event()
-        opened, errors = trio.Event(), list[Exception]()
-
-        async def live() -> None:
-            try:
-                async with AsyncExitStack() as stack:
-                    self.inner = await make(stack)
-                    opened.set()
-                    await self._closing.wait()
-            except Exception as error:
-                if opened.is_set():
-                    raise
-                errors.append(error)
-            finally:
-                opened.set()
-                self._closed.set()
-
-        self._portal.spawn(live)
-        await opened.wait()
-        if errors:
-            raise errors[0]
-
-    def call(self, function: Callable[[], Awaitable[Result]]) -> Result:
-        """Run an async function in the loop, and wait for its result; raises ``EdgeClosed``."""
-        return self._open_portal().call(function)
-
-    def look(self, function: Callable[[], Result]) -> Result:
-        """Run a function in the loop, and wait for its result; raises ``EdgeClosed``."""
-        return self._open_portal().call_sync(function)
-
-    def _open_portal(self) -> Portal:
-        if not self._is_open:
-            raise EdgeClosed("it is closed: make a new one")
-        return self._portal
-
-    def close(self) -> None:
-        """Close it, as the end of its block does."""
-        if self._is_open:
-            self._is_open = False
-            self._portal.call(self._end)
-            self._portal.release()
-
-    async def _end(self) -> None:
-        self._closing.set()
-        await self._closed.wait()
-
-
-def _waiting(
-    method: Callable[Concatenate[Inner, Given], Awaitable[Result]],
-) -> Callable[Concatenate[_Living[Inner], Given], Result]:
-    """Make of an async method one that waits."""
-
-    @wraps(method)
-    def call(living: _Living[Inner], /, *given: Given.args, **named: Given.kwargs) -> Result:
-        return living.call(partial(method, living.inner, *given, **named))
-
-    return call
-
-
-def _looking(
-    method: Callable[Concatenate[Inner, Given], Result],
-) -> Callable[Concatenate[_Living[Inner], Given], Result]:
-    """Make of a method one that is called in the loop."""
-
-    @wraps(method)
-    def look(living: _Living[Inner], /, *given: Given.args, **named: Given.kwargs) -> Result:
-        return living.look(partial(method, living.inner, *given, **named))
-
-    return look
-
-
-class Broker(_Living[Host]):
-    """A broker that runs from the moment that it is made."""
+class Broker(EdgeStanding):
+    """A broker that is alone, and runs from the moment that it is opened."""
 
     def __init__(
         self,
@@ -168,95 +40,151 @@ class Broker(_Living[Host]):
         credentials: Credentials | None = None,
         roles: RolesSource | None = None,
     ) -> None:
-        """Start; with ``where``, use that registry, and its credentials if no others are given.
+        """Bring a registry; with ``where``, use that one, and its credentials without others.
 
         ``roles`` say what clients may do, by the names in their certificates.
         """
-        if where is not None:
-            credentials = _checked(where).credentials if credentials is None else credentials
-
-        async def make(stack: AsyncExitStack) -> Host:
-            registry = None if where is None else await where.enter(stack)
-            opening = open_edge_broker(
-                options=options, registry=registry, credentials=credentials, roles=roles
-            )
-            return await stack.enter_async_context(opening)
-
-        super().__init__(make)
-        address = self.inner.registry_address
-        allow_plain = options is not None and options.allow_plain
-        self._registry = where
-        if address is not None:
-            self._registry = Where(address, credentials=credentials, allow_plain=allow_plain)
+        self._passage, self._broker = self._stand(
+            CoreBroker(options, where=where, credentials=credentials, roles=roles)
+        )
 
     @property
     def registry(self) -> Where:
-        """Say where its clients find the registry."""
-        assert self._registry is not None
-        return self._registry
+        """Where its clients find the registry."""
+        return self._broker.registry
 
     def active(self) -> None:
         """Wait until this broker serves, rather than stands by."""
-        self.call(self.inner.broker.active)
+        return self._passage.call(self._broker.active)
 
     def statistics(self) -> BrokerStatistics:
         """Count what there is."""
-        return self.look(self.inner.broker.statistics)
+        return self._passage.call_sync(self._broker.statistics)
 
 
-def _checked(where: object) -> Where:
-    if not isinstance(where, Where):
-        raise TypeError(f"where={where!r:.80} is {type(where).__name__}: give a Where")
-    return where
+class Publisher(EdgeStanding):
+    """Sends messages on topics: ``async with Publisher(registry) as publisher``.
 
-
-class _Client(_Living[Inner]):
-    """A publisher or a subscriber, and the registry that it uses."""
+    A topic's messages go by the default channel until the topic has a channel of its own, and while
+    none can be reached. Without a broker they wait in the topic's buffer.
+    """
 
     def __init__(
-        self, kind: Callable[..., AbstractAsyncContextManager[Inner]], where: Where
+        self,
+        registry: Registry | Where,
+        *,
+        buffer_size: int = BUFFER_SIZE,
+        credentials: Credentials | None = None,
+        allow_plain: bool = False,
     ) -> None:
-        place = _checked(where)
+        """Find the broker through a registry, or through the one that it is said where to find.
 
-        async def make(stack: AsyncExitStack) -> Inner:
-            registry = await place.enter(stack)
-            trust = {"credentials": place.credentials, "allow_plain": place.allow_plain}
-            return await stack.enter_async_context(kind(registry, **trust))
+        A topic's buffer holds ``buffer_size`` messages before ``send`` waits. A ``Where`` has
+        credentials of its own, if no others are given.
+        """
+        self._passage, self._publisher = self._stand(
+            CorePublisher(
+                registry, buffer_size=buffer_size, credentials=credentials, allow_plain=allow_plain
+            )
+        )
 
-        super().__init__(make)
+    def send(self, topic: str, message: Value) -> None:
+        """Send a message, in order with all others on its topic; waits while the buffer is full.
 
-
-class Publisher(_Client[publisher.Publisher]):
-    """Sends messages on topics; see ``peermesh.brokers.edge.Publisher``."""
-
-    def __init__(self, where: Where) -> None:
-        """Find the broker through the registry there."""
-        super().__init__(publisher.Publisher, where)
-
-    send = _waiting(publisher.Publisher.send)
-    flush = _waiting(publisher.Publisher.flush)
-    stop = _waiting(publisher.Publisher.stop)
-    statistics = _looking(publisher.Publisher.statistics)
+        Raises ``InvalidTopic``, ``EncodeError``, ``EdgeClosed``, and ``NotAllowed`` if the broker
+        has refused messages on this topic since the last call: those are not sent again.
+        """
+        return self._passage.call(self._publisher.send, topic, message)
 
     def send_batch(self, topic: str, messages: Iterable[Value]) -> None:
-        """Send many messages, crossing the threads once."""
+        """Send many messages, as ``send`` does each; threads cross once for all of them."""
+        return self._passage.call(self._publisher.send_batch, topic, list(messages))
 
-        async def send() -> None:
-            for message in messages:
-                await self.inner.send(topic, message)
+    def flush(self, timeout: float | None = None) -> bool:
+        """Wait until the broker has accepted everything; false after ``timeout`` seconds.
 
-        self.call(send)
+        Raises ``NotAllowed`` if it has refused some of it, and ``EdgeClosed``.
+        """
+        return self._passage.call(self._publisher.flush, timeout)
+
+    def stop(self, topic: str) -> None:
+        """Stop a topic's sender, after the broker has accepted what was sent.
+
+        Raises ``EdgeError`` if ``STOPPED_MAX`` other topics are stopped: the sender goes on.
+        Raises ``NotAllowed`` if the broker has refused some of it, and ``EdgeClosed``.
+        """
+        return self._passage.call(self._publisher.stop, topic)
+
+    def statistics(self) -> list[RouteStatistics]:
+        """Count, for each topic."""
+        return self._passage.call_sync(self._publisher.statistics)
 
 
-class Subscriber(_Client[subscriber.Subscriber]):
-    """Receives messages on topics; see ``peermesh.brokers.edge.Subscriber``."""
+class Subscriber(EdgeStanding):
+    """Receives messages on topics: ``async with Subscriber(registry) as subscriber``.
 
-    def __init__(self, where: Where) -> None:
-        """Find the broker through the registry there."""
-        super().__init__(subscriber.Subscriber, where)
+    A topic comes by the default channel until it has a channel of its own.
+    """
 
-    subscribe = _waiting(subscriber.Subscriber.subscribe)
-    unsubscribe = _waiting(subscriber.Subscriber.unsubscribe)
-    get = _waiting(subscriber.Subscriber.get)
-    poll = _looking(subscriber.Subscriber.poll)
-    statistics = _looking(subscriber.Subscriber.statistics)
+    def __init__(
+        self,
+        registry: Registry | Where,
+        *,
+        credentials: Credentials | None = None,
+        allow_plain: bool = False,
+    ) -> None:
+        """Find the broker through a registry, or through the one that it is said where to find.
+
+        A ``Where`` has credentials of its own, if no others are given.
+        """
+        self._passage, self._subscriber = self._stand(
+            CoreSubscriber(registry, credentials=credentials, allow_plain=allow_plain)
+        )
+
+    def subscribe(self, topic: str, timeout: float | None = None) -> bool:
+        """Want a topic, whether it exists or not; wait until a broker knows of it.
+
+        False after ``timeout`` seconds without a broker; the subscription stands, and becomes
+        effective later. Raises ``InvalidTopic``, ``EdgeClosed`` and ``NotAllowed``.
+        """
+        return self._passage.call(self._subscriber.subscribe, topic, timeout)
+
+    def is_attached(self, topic: str) -> bool:
+        """Tell whether a broker knows of the subscription now."""
+        return self._passage.call_sync(self._subscriber.is_attached, topic)
+
+    def unsubscribe(self, topic: str) -> None:
+        """No longer want a topic; what came before can still be read."""
+        return self._passage.call(self._subscriber.unsubscribe, topic)
+
+    def get(self, timeout: float | None = None) -> Message:
+        """Wait for the next message, for ``timeout`` seconds at most: its topic, and its data.
+
+        ``Missed(n)`` comes in the place of messages that were lost on their way to us. Raises
+        ``TimeoutError``, ``EdgeClosed`` when it is closed and was read to its end, and once
+        ``NotAllowed`` for a topic whose subscription ended because the right to it was withdrawn.
+        """
+        return self._passage.call(self._subscriber.get, timeout)
+
+    def poll(self) -> list[Message]:
+        """Take all messages that are there, without waiting; raises ``NotAllowed`` as ``get``."""
+        return self._passage.call_sync(self._subscriber.poll)
+
+    def available(self) -> int:
+        """Count the messages that are there."""
+        return self._passage.call_sync(self._subscriber.available)
+
+    def __iter__(self) -> Self:
+        """Iterate until it is closed."""
+        return self
+
+    def __next__(self) -> Message:
+        """Wait for the next message."""
+        try:
+            return self.get()
+        except EdgeClosed:
+            raise StopIteration from None
+
+    def statistics(self) -> list[RouteStatistics]:
+        """Count, for each topic."""
+        return self._passage.call_sync(self._subscriber.statistics)

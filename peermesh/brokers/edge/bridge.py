@@ -12,6 +12,7 @@ import trio
 
 from endpoint.endpoint import Endpoint
 from endpoint.port_access import PortAccess
+from endpoint.pubsub.messages import Missed
 from handshake.principals import Principal
 from handshake.rules import Rules
 from peermesh.brokers.edge import messages
@@ -19,14 +20,30 @@ from peermesh.brokers.edge.access import PUBLISH, TO_MESH
 from peermesh.brokers.edge.broker import EdgeBroker
 from peermesh.brokers.edge.incoming import Incoming
 from peermesh.brokers.edge.line import next_number
-from peermesh.brokers.edge.messages import Accepted, Attached, Void, read_data
+from peermesh.brokers.edge.messages import (
+    Accepted,
+    Attached,
+    Refused,
+    Void,
+    expect,
+    read_data,
+)
 from peermesh.brokers.edge.options import Bridged
 from peermesh.brokers.edge.outgoing import Outgoing
+from peermesh.brokers.edge.reception import Badge
+from peermesh.brokers.edge.relay import Said
 from peermesh.brokers.edge.tree import check_edge_topic
 from wire.decoding import decode
 from wire.encoding import encode
-from wire.errors import MeshError, NotAllowed, RemoteProtocolError
-from wire.framing import VERSION_MAX, VERSION_MIN, FrameDecoder, NodeFrame, encode_preamble
+from wire.errors import MeshError
+from wire.framing import (
+    VERSION_MAX,
+    VERSION_MIN,
+    ControlFrame,
+    FrameDecoder,
+    NodeFrame,
+    encode_preamble,
+)
 from wire.limits import FRAME_SIZE_MAX
 from wire.logs import logger_of
 from wire.messages import Preamble
@@ -68,44 +85,40 @@ class Bridge:
 
     # Out of the broker.
 
-    def send(self, data: bytes, principal: Principal) -> None:
-        """Take what the channels send, and publish it by the rights of its publisher."""
-        self._from_broker.feed(data)
-        while (frame := self._from_broker.next_frame()) is not None:
-            if isinstance(frame, NodeFrame):
-                self._take(frame, principal)
-            elif not isinstance(frame, Preamble):
-                self._heed(messages.read(frame))
-
-    def _heed(self, message: messages.ControlMessage) -> None:
-        match message:
+    def send(self, what: Said, principal: Principal) -> None:
+        """Take what the channels say; data are published by the rights of their publisher."""
+        match what:
+            case bytes():
+                self._from_broker.feed(what)
+                while (frame := self._from_broker.next_frame()) is not None:
+                    self._take(frame, principal)
             case Attached(topic):
                 new = Incoming(topic, is_read=True)  # Taken is what is in the mesh.
-                self._incoming.setdefault(topic, new).attached(self._number, message)
-            case Void(topic, publisher, sequence):
-                self._incoming[topic].void(self._number, publisher, sequence)
-                self._wake.unpark_all()
-            case _:
-                raise RemoteProtocolError(f"{message!r} at a bridge")
+                self._incoming.setdefault(topic, new).attached(self._number, what)
+            case Accepted(topic, sequence):  # Every subscriber has what came from the mesh.
+                outgoing = self._outgoing[topic]
+                outgoing.accept(sequence)
+                self._accepted.add(outgoing)
+            case Refused(reason):  # What waited is dropped, and the bridge goes on.
+                logger.warning("the mesh is too slow: %s", reason)
+        self._wake.unpark_all()
 
-    def _take(self, frame: NodeFrame, principal: Principal) -> None:
+    def _take(self, frame: NodeFrame | ControlFrame | Preamble, principal: Principal) -> None:
+        if not isinstance(frame, NodeFrame):
+            assert isinstance(frame, ControlFrame)
+            void = expect(messages.read(frame), Void)
+            self._incoming[void.topic].void(self._number, void.publisher, void.sequence)
+            return
         topic, publisher = read_data(frame)
         incoming = self._incoming[topic]
         count = frame.count
         skip, _ = incoming.receive(self._number, publisher, frame.first, count)
         # What came from the mesh does not go back.
-        if publisher != self._client and self._may_leave(principal, topic):
+        may_leave = Badge(self._access, principal).objection(PUBLISH, topic) is None
+        if publisher != self._client and may_leave:
             payloads = frame.payloads()[skip:]
             incoming.keep(len(payloads), sum(map(len, payloads)))
             self._leaving += [(incoming, payload) for payload in payloads]
-        self._wake.unpark_all()
-
-    def _may_leave(self, principal: Principal, topic: str) -> bool:
-        try:
-            self._access.check(principal, PUBLISH, topic)
-        except NotAllowed:
-            return False
-        return True
 
     async def _carry(self) -> None:
         """Publish in the mesh what leaves the broker, and tell both sides what was taken."""
@@ -138,13 +151,15 @@ class Bridge:
     async def _enter(self) -> None:
         with self._endpoint.subscribe(*self._bridged.from_mesh) as subscriber:
             async for topic, data in subscriber:
-                if self._broker.is_active:
+                if isinstance(data, Missed):
+                    logger.warning("%d messages did not come from the mesh", data.count)
+                elif self._broker.is_active:
                     await self._add(topic, data)
 
-    async def _add(self, topic: str, data: object) -> None:
+    async def _add(self, topic: str, data: Value) -> None:
         try:
             outgoing = self._outgoing.get(topic) or Outgoing(check_edge_topic(topic), self._client)
-            payload = encode(_value(data))
+            payload = encode(data)
             self._outgoing[topic] = outgoing
             while not outgoing.has_room:
                 await self._wake.park()
@@ -165,24 +180,9 @@ class Bridge:
             if isinstance(frame, NodeFrame):
                 self._broker.apply(self._broker.hall.data(self._number, "", frame))
 
-    def acknowledge(self, accepted: Accepted) -> None:
-        """Every subscriber has what came from the mesh."""
-        outgoing = self._outgoing[accepted.topic]
-        outgoing.accept(accepted.sequence)
-        self._accepted.add(outgoing)
-        self._wake.unpark_all()
-
-    def refuse(self, reason: str) -> None:
-        """The mesh took nothing for too long: what waited is dropped, and we go on."""
-        logger.warning("the mesh is too slow: %s", reason)
-
 
 def _decoder() -> FrameDecoder:
     decoder = FrameDecoder(FRAME_SIZE_MAX)
     decoder.feed(encode_preamble(Preamble(VERSION_MIN, VERSION_MAX)))
     decoder.next_frame()
     return decoder
-
-
-def _value(data: object) -> Value:
-    return data  # type: ignore[return-value]  # what the mesh decoded is a value

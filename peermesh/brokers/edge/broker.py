@@ -18,10 +18,10 @@ import trio
 from endpoint.port_access import PortAccess
 from endpoint.shielding import shielded
 from handshake.rules import Rules
-from net.acceptor import Acceptor, Arrival
+from net.acceptor import Arrival
 from net.network import Network
 from peermesh.brokers.edge.access import PORT
-from peermesh.brokers.edge.guests import Guest, PublishingGuest, Sink, SubscribingGuest
+from peermesh.brokers.edge.guests import Guest, Sink
 from peermesh.brokers.edge.hall import Consequence, Hall
 from peermesh.brokers.edge.lifecycle import (
     ChannelMap,
@@ -29,7 +29,6 @@ from peermesh.brokers.edge.lifecycle import (
     OpenPorts,
     PortList,
     Ports,
-    State,
 )
 from peermesh.brokers.edge.line import SILENCE_SECONDS, Line, make_network
 from peermesh.brokers.edge.messages import Welcome
@@ -38,7 +37,7 @@ from peermesh.brokers.edge.options import Options
 from peermesh.brokers.edge.reception import Badge, Reception
 from peermesh.brokers.edge.registry import Registry
 from peermesh.brokers.edge.reign import Reign
-from peermesh.brokers.edge.relay import Acknowledge, Disconnect, Send
+from peermesh.brokers.edge.relay import Send
 from peermesh.brokers.edge.statistics import BrokerStatistics, ChannelStatistics
 from peermesh.brokers.edge.subscription import RESUME_SECONDS
 from peermesh.brokers.edge.tree import Address, Addresses
@@ -91,10 +90,10 @@ class EdgeBroker(Opened):
         self._may_be_known = may_be_known
         self._is_leaving = False
         self.reception = Reception(
-            Acceptor(self._network, members_max=CONNECTIONS_MAX),
             self._network,
             self._guard,
             PORT,
+            members_max=CONNECTIONS_MAX,
             is_open=lambda: self.is_active and not self._is_leaving,
         )
         ports, idle_seconds = PortList(self._options.ports), self._options.idle_seconds
@@ -116,10 +115,9 @@ class EdgeBroker(Opened):
         async with trio.open_nursery() as outer:
             nursery = self._nursery = await outer.start(_shelter)
             try:
-                addresses = await self._listen(nursery, "", self._options.default_ports)
-                self._reign = Reign(
-                    self._registry, self.id, addresses, self._open_topics, self._is_known
-                )
+                ports = await self._listen(nursery, "", self._options.default_ports)
+                addresses = Addresses.at(self._address, ports)
+                self._reign = Reign(self._registry, self.id, addresses, self.hall.channels)
                 nursery.start_soon(self._reign.run, self._begin, self._stand_by)
                 nursery.start_soon(self._tick_forever)
                 nursery.start_soon(self._guard.refresh_forever)
@@ -181,15 +179,9 @@ class EdgeBroker(Opened):
         """Carry out what the hall decided."""
         for effect in effects:
             match effect:
-                case Send(number, data, principal):
+                case Send(number, what, principal):
                     if (sink := self._sinks.get(number)) is not None:
-                        sink.send(data, principal)
-                case Acknowledge(number, accepted):
-                    if (sink := self._sinks.get(number)) is not None:
-                        sink.acknowledge(accepted)
-                case Disconnect(number, refused):
-                    if (sink := self._sinks.get(number)) is not None:
-                        sink.refuse(refused.reason)
+                        sink.send(what, principal)
                 case OpenPorts(name, ports):
                     assert self._nursery is not None
                     self._nursery.start_soon(self._run_channel, name, ports)
@@ -209,13 +201,13 @@ class EdgeBroker(Opened):
             self._rooms[name] = scope
             async with trio.open_nursery() as nursery:
                 try:
-                    addresses = await self._listen(nursery, name, ports)
+                    bound = await self._listen(nursery, name, ports)
                 except AddressInUse as error:
                     await self._try_others(name, error)
                     return
                 assert self._reign is not None
-                await self._reign.enter_topic(name, addresses)
-                self.hall.channels.opened(name, (addresses.receiver.port, addresses.sender.port))
+                await self._reign.enter_topic(name, bound)
+                self.hall.channels.opened(name, bound)
                 await trio.sleep_forever()
         await self._end_channel(name)
 
@@ -231,22 +223,10 @@ class EdgeBroker(Opened):
         await trio.sleep(OPEN_AGAIN_SECONDS)
         self.apply(self.hall.channels.not_opened(name))
 
-    def _open_topics(self) -> list[tuple[str, Addresses]]:
-        return [
-            (topic.channel.topic, self._addresses(topic.ports))
-            for topic in self.hall.channels
-            if topic.state is State.OPEN and topic.ports is not None
-        ]
-
-    def _is_known(self, name: str) -> bool:
-        return self.hall.channels.find(name) is not None
-
-    def _addresses(self, ports: Ports) -> Addresses:
-        return Addresses(Address(self._address, ports[0]), Address(self._address, ports[1]))
-
     # Connections.
 
-    async def _listen(self, nursery: trio.Nursery, here: str, ports: Ports) -> Addresses:
+    async def _listen(self, nursery: trio.Nursery, here: str, ports: Ports) -> Ports:
+        """Listen at two ports, or at none; give what the system made of them."""
         bound: list[int] = []
         listening: list[list[trio.SocketListener]] = []
         for port in ports:
@@ -258,18 +238,19 @@ class EdgeBroker(Opened):
                 raise
             bound.append(listeners[0].socket.getsockname()[1])
             listening.append(listeners)
-        for listeners, kind in zip(listening, (PublishingGuest, SubscribingGuest), strict=True):
-            receive = partial(self._receive, here, kind)
+        for listeners, is_publisher in zip(listening, (True, False), strict=True):
+            receive = partial(self._receive, here, is_publisher=is_publisher)
             nursery.start_soon(self.reception.serve, listeners, receive, nursery)
-        return self._addresses((bound[0], bound[1]))
+        return bound[0], bound[1]
 
     @asynccontextmanager
     async def _receive(
-        self, here: str, kind: Callable[..., Guest], line: Line, badge: Badge, arrival: Arrival
+        self, here: str, line: Line, badge: Badge, arrival: Arrival, *, is_publisher: bool
     ) -> AsyncIterator[Guest]:
         address = "null" if arrival.address is None else str(Address(*arrival.address))
-        guest = kind(line, badge, self.hall, self.apply, Welcome(self.id, address), here)
-        topic = self.hall.channels.find(here) if kind is PublishingGuest else None
+        welcome = Welcome(self.id, address)
+        guest = Guest(line, badge, self.hall, self.apply, welcome, here, is_publisher=is_publisher)
+        topic = self.hall.channels.find(here) if is_publisher else None
         self._sinks[line.number] = guest
         if topic is not None:
             topic.publishers += 1

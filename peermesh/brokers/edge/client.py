@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    ExitStack,
+    contextmanager,
+    nullcontext,
+)
+from functools import partial
+from typing import Final, TypeVar
 
 import trio
 
@@ -26,6 +32,7 @@ from peermesh.brokers.edge.tree import (
     receiver_path,
     sender_path,
 )
+from peermesh.brokers.edge.where import Where, check_where
 from wire.errors import MeshError, NotAllowed
 from wire.framing import NodeFrame
 
@@ -44,24 +51,44 @@ DEFAULT: Final = ""
 """The default channel, where a topic's name is asked for."""
 
 
+Core = TypeVar("Core")
+
+
+def carried(cores: Mapping[str, Core], topic: str) -> list[Core]:
+    """Give the cores of the topics that a channel carries: its own, or all of them."""
+    if topic == DEFAULT:
+        return list(cores.values())
+    return [cores[topic]] if topic in cores else []
+
+
 class Client(Opened):
     """A publisher or a subscriber of an edge broker; finds it in the registry, however often."""
 
     def __init__(
         self,
-        registry: Registry,
+        registry: Registry | Where,
         *,
         credentials: Credentials | None,
         allow_plain: bool,
         is_publisher: bool,
     ) -> None:
-        """Set up, doing nothing yet."""
+        """Set up, doing nothing yet; a registry that is a ``Where`` is opened with the client."""
         self.id: Final = uuid.uuid4().bytes
-        self._registry = registry
+        self._registry: Registry
+        self._place: AbstractAsyncContextManager[Registry]
+        if isinstance(registry, Registry):
+            self._place = nullcontext(registry)
+        else:
+            where = check_where("registry", registry)
+            self._place = where.registry()
+            credentials = where.credentials if credentials is None else credentials
+            allow_plain = allow_plain or where.allow_plain
         self._network = make_network(credentials, allow_plain=allow_plain)
         self._is_publisher = is_publisher
         self._lines: dict[str, Line] = {}
         """Those that stand, by topic."""
+        self._due: dict[str, None] = {}
+        """Topics of which there may be something to send."""
         self._opening = trio.Semaphore(OPENING_MAX)
         self._following: dict[str, trio.CancelScope] = {}
         self._nursery: trio.Nursery | None = None
@@ -76,7 +103,7 @@ class Client(Opened):
 
     async def _live(self) -> AsyncIterator[None]:
         """Begin to look for the broker. Close, and leave no task behind."""
-        async with trio.open_nursery() as nursery:
+        async with self._place as self._registry, trio.open_nursery() as nursery:
             self._nursery = nursery
             self._follow(DEFAULT)
             try:
@@ -120,6 +147,7 @@ class Client(Opened):
 
     async def _stop_following(self, topic: str) -> None:
         self._following.pop(topic).cancel()
+        self._due.pop(topic, None)
         await self._leave_registry(topic)
 
     async def _stay_connected(self, topic: str, scope: trio.CancelScope) -> None:
@@ -168,8 +196,11 @@ class Client(Opened):
         return both.receiver if self._is_publisher else both.sender
 
     async def _connect(self, topic: str, address: Address) -> bool:
-        """Be connected until the connection ends; tell whether it ever stood."""
-        async with self._place(topic) as leave:
+        """Stay connected until the connection ends; tell whether it ever stood."""
+        with ExitStack() as turn:
+            if topic != DEFAULT:  # Which carries what the others do not carry yet.
+                await self._opening.acquire()
+                turn.callback(self._opening.release)
             try:
                 line = Line(await self._network.connect(*address))
             except (OSError, MeshError, trio.BrokenResourceError, trio.TooSlowError) as error:
@@ -177,7 +208,7 @@ class Client(Opened):
                 return False
             line.tell(Hello(self.id, topic))
             try:
-                await line.serve(self._opener(topic, line, leave))
+                await line.serve(self._opener(topic, line, turn.close))
             finally:
                 self.last_error = line.error
                 if self._lines.get(topic) is line:
@@ -187,27 +218,8 @@ class Client(Opened):
             await self._leave_registry(topic)
         return True
 
-    @asynccontextmanager
-    async def _place(self, topic: str) -> AsyncIterator[Callable[[], None]]:
-        """Wait for a place among the connections being opened; give what leaves it before the end.
-
-        The default channel needs none: it carries what the others do not carry yet.
-        """
-        held = [self._opening] if topic != DEFAULT else []
-
-        def leave() -> None:
-            while held:
-                held.pop().release()
-
-        for place in held:
-            await place.acquire()
-        try:
-            yield leave
-        finally:
-            leave()
-
-    def _opener(self, topic: str, line: Line, leave: Callable[[], None]) -> Handler:
-        """Expect the welcome, and ``leave`` then; take whatever else comes."""
+    def _opener(self, topic: str, line: Line, pass_turn: Callable[[], None]) -> Handler:
+        """Expect the welcome, and let others have the turn then; take whatever else comes."""
 
         def handle(message: NodeFrame | ControlMessage) -> None:
             if isinstance(message, Denied):
@@ -221,7 +233,8 @@ class Client(Opened):
                 return
             welcome = expect(message, Welcome)
             self._lines[topic], self._denied = line, None
-            leave()
+            line.pull = partial(self._pull, topic, line)
+            pass_turn()
             self._on_connected(topic, line)
             if topic and self._nursery is not None:
                 self._nursery.start_soon(self._enter_registry, topic, welcome.address)
@@ -235,6 +248,27 @@ class Client(Opened):
 
     def _line_for(self, topic: str) -> Line | None:
         return self._lines.get(topic) or self._lines.get(DEFAULT)
+
+    # What is sent, once its line is free.
+
+    def _mark(self, topic: str) -> None:
+        """Have what there is to send of a topic sent."""
+        self._due[topic] = None
+        line = self._line_for(topic)
+        if line is not None:
+            line.wake()
+
+    def _pull(self, topic: str, line: Line) -> Iterable[bytes | memoryview]:
+        names = [topic] if topic else [name for name in self._due if self._line_for(name) is line]
+        for name in names:
+            if name in self._due:
+                del self._due[name]
+                yield from self._pieces(name)
+
+    def _pieces(self, topic: str) -> Iterable[bytes | memoryview]:
+        raise NotImplementedError
+
+    # What the kinds of clients do when something happens.
 
     def _on_connected(self, topic: str, line: Line) -> None:
         raise NotImplementedError

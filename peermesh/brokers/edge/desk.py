@@ -12,7 +12,7 @@ import trio
 from endpoint.port_access import PortAccess
 from endpoint.shielding import shielded
 from handshake.access import StoreOf
-from net.acceptor import Acceptor, Arrival
+from net.acceptor import Arrival
 from net.network import Network
 from peermesh.brokers.edge.access import REGISTRY, STORE, demand
 from peermesh.brokers.edge.embedded import EmbeddedTree, Session
@@ -28,7 +28,7 @@ from peermesh.brokers.edge.messages import (
     expect,
 )
 from peermesh.brokers.edge.reception import Badge, Reception, Visitor
-from peermesh.brokers.edge.registry import Watch
+from peermesh.brokers.edge.registry import Push
 from peermesh.brokers.edge.request_queue import RequestQueue
 from wire.errors import MeshError, NotAllowed, RemoteProtocolError
 from wire.framing import NodeFrame
@@ -69,8 +69,7 @@ async def serve_registry(
 ) -> None:
     """Serve the tree until cancelled, by the roles of ``guard``; starts with the port."""
     listeners = await network.listen(address, port)
-    acceptor = Acceptor(network, members_max=CLIENTS_MAX)
-    reception = Reception(acceptor, network, guard, REGISTRY)
+    reception = Reception(network, guard, REGISTRY, members_max=CLIENTS_MAX)
     task_status.started(listeners[0].socket.getsockname()[1])
     async with trio.open_nursery() as nursery:
         await reception.serve(listeners, partial(open_desk, tree.session), nursery)
@@ -84,8 +83,12 @@ async def open_desk(
     session = session_of()
     try:
         async with trio.open_nursery() as nursery:
-            yield Desk(line, badge, session, nursery)
-            nursery.cancel_scope.cancel()
+            desk = Desk(line, badge, session, nursery)
+            try:
+                yield desk
+            finally:
+                desk.leave()
+                nursery.cancel_scope.cancel()
     finally:
         with shielded("the nodes of a lost client to be removed", SILENCE_SECONDS):
             await session.close()
@@ -100,7 +103,7 @@ class Desk(Visitor):
         self._session = session
         self._nursery = nursery
         self._requests = RequestQueue()
-        self._watches: dict[str, tuple[Watch, trio.CancelScope]] = {}
+        self._watches: dict[str, Push] = {}
 
     def greet(self, hello: Hello) -> Welcome:
         """See whether it wants a registry."""
@@ -159,19 +162,15 @@ class Desk(Visitor):
             return
         if len(self._watches) >= WATCHES_MAX:
             raise RegistryError(f"{WATCHES_MAX} nodes are watched already")
-        watch, scope = self._session.watch(path), trio.CancelScope()
-        self._watches[path] = (watch, scope)
-        self._nursery.start_soon(self._tell_changes, path, watch, scope)
-
-    async def _tell_changes(self, path: str, watch: Watch, scope: trio.CancelScope) -> None:
-        try:
-            with scope:
-                while True:
-                    await watch.wait()
-                    self.line.tell(Changed(path))
-        finally:
-            self._session.unwatch(watch)
+        tell = self._watches[path] = partial(self.line.tell, Changed(path))
+        self._session.follow(path, tell)
+        tell()  # The first read is due.
 
     def _unfollow(self, path: str) -> None:
         if path in self._watches:
-            self._watches.pop(path)[1].cancel()
+            self._session.unfollow(path, self._watches.pop(path))
+
+    def leave(self) -> None:
+        """Follow nothing any more."""
+        for path in list(self._watches):
+            self._unfollow(path)

@@ -129,47 +129,47 @@ class EmbeddedTree(Opened):
         with self._endpoint.subscribe_status() as status:
             async for event in status:
                 if event.status is StatusCode.ENDPOINT_UNREACHABLE:
-                    await self._succeed(str(event.endpoint))
+                    await self._heed_loss(str(event.endpoint))
                 elif event.status is StatusCode.ENDPOINT_DISCOVERED:
                     self._lost.pop(str(event.endpoint), None)
                     await self._restore()  # It may have taken us for gone.
                 elif event.status is StatusCode.STORE_MASTER_FOUND and event.store == STORE:
                     await self._remove_lost()
 
-    async def _remove_lost(self) -> None:
-        """Remove what belonged to lost endpoints, where the replica here leads."""
+    async def _heed_loss(self, lost: str) -> None:
+        self._lost[lost] = None
+        if len(self._lost) > LOST_MAX:
+            del self._lost[next(iter(self._lost))]
         store = self._find()
-        if isinstance(store, ReplicaStore) and store.is_leader():
+        if isinstance(store, SingleStore) and not store.is_master():
+            await self._succeed(store, lost)
+        await self._remove_lost()
+        self.watchers.push_all()
+
+    async def _remove_lost(self) -> None:
+        """Remove what belonged to lost endpoints, where the store here leads."""
+        store = self._find()
+        if store.is_leader() if isinstance(store, ReplicaStore) else store.is_master():
             for lost in list(self._lost):
                 await self._remove_owned_by(lost)
                 self._lost.pop(lost, None)
 
-    async def _succeed(self, lost: str) -> None:
-        store = self._find()
-        if isinstance(store, ReplicaStore):
-            self._lost[lost] = None
-            if len(self._lost) > LOST_MAX:
-                del self._lost[next(iter(self._lost))]
-            await self._remove_lost()
-            self.watchers.push_all()
+    async def _succeed(self, clone: SingleStore, lost: str) -> None:
+        """Promote the clone here, unless the master is there, or a survivor before was faster."""
+        await trio.sleep(await self._rank(lost) * RANK_SECONDS)
+        if await clone.await_idle(timeout=ALIVE_SECONDS):
             return
-        if not store.is_master():
-            await trio.sleep(await self._rank(lost) * RANK_SECONDS)
-            if await store.await_idle(timeout=ALIVE_SECONDS):
-                return  # The master is there; it removes what has to be removed.
-            try:
-                # What the lost master had beyond is written again by those whom it belongs to.
-                await store.promote(force=True)
-            except MeshError as error:
-                logger.warning("the registry has no master: %s", error)
-                return
-            await self._restore()
-        await self._remove_owned_by(lost)
-        self.watchers.push_all()
+        try:
+            # What the lost master had beyond is written again by those whom it belongs to.
+            await clone.promote(force=True)
+        except MeshError as error:
+            logger.warning("the registry has no master: %s", error)
+            return
+        await self._restore()
 
     async def _restore(self) -> None:
         for session in list(self._sessions):
-            await session.restore()
+            await session.register_again()
 
     async def _rank(self, lost: str) -> int:
         names = [str(key) for key in await self._find().keys()]
@@ -178,7 +178,12 @@ class EmbeddedTree(Opened):
         return sorted(members - {f"{MEMBERS}/{lost}"}).index(me)
 
     async def _remove_owned_by(self, lost: str) -> None:
-        await self.ask(partial(_erase, lambda _, owner: owner.startswith(lost)))
+        """Remove what all sessions at an endpoint registered."""
+
+        def is_theirs(_: str, node: object) -> bool:
+            return isinstance(node, tuple) and str(node[1]).startswith(lost)
+
+        await self.ask(partial(_erase, is_theirs))
 
     # Sessions.
 
@@ -200,6 +205,8 @@ class EmbeddedTree(Opened):
             if store is not None:
                 try:
                     return await work(store)
+                except RegistryError:
+                    raise  # The store was reached.
                 except MeshError as error:
                     logger.debug("the registry's store is asked again: %s", error)
             await trio.sleep(AGAIN_SECONDS)
@@ -213,29 +220,54 @@ class Session(Registry):
         super().__init__(tree.watchers)
         self._tree = tree
         self._owner = owner
-        self._mine: dict[str, str] = {}
         self._size = 0
 
-    async def ask(self, operation: str, path: str, data: str = "") -> str:
-        """Do something, as ``Registry`` says; raises ``RegistryError`` for what cannot be done.
+    async def _do(self, operation: str, path: str, data: str) -> str:
+        return await self._tree.ask(partial(self._carry_out, operation, path, data))
 
-        A session registers up to ``OWN_MAX`` nodes.
-        """
-        work = _WORK.get(operation)
-        if work is None:
-            raise RegistryError(f"the registry does not know how to {operation!r}")
-        if operation == "register":
-            self._keep(path, data)
-        elif operation == "unregister" and path in self._mine:
-            self._size -= len(path) + len(self._mine.pop(path))
-        return await self._tree.ask(partial(work, path, data, self._owner))
+    async def _carry_out(self, operation: str, path: str, data: str, store: Store) -> str:
+        """Do it in the store. A node's value is its data, and its owner if it is ephemeral."""
+        match operation:
+            case "read":
+                node = await store.get(path)
+                return f"={node[0]}" if isinstance(node, tuple) else ""
+            case "children":
+                start = path.rstrip("/") + "/"
+                keys = [str(key) for key in await store.keys()]
+                below = (key.removeprefix(start) for key in keys if key.startswith(start))
+                return "\n".join(sorted({name.partition("/")[0] for name in below}))
+            case "write":
+                await _write(path, data, store)
+            case "remove":
+                await _erase(lambda key, _: f"{key}/".startswith(f"{path}/"), store)
+            case "register":
+                if await _has_parent(path, store):
+                    await (await store.put(path, (data, self._owner))).applied()
+            case "unregister":
+                if _is_node_of(self._owner, await store.get(path)):
+                    await (await store.erase(path)).applied()
+            case "claim":
+                is_ours = await store.put_unique(path, (data, self._owner))
+                held = await self._carry_out("read", path, "", store)
+                return "=" if is_ours or held == f"={data}" else ""
+            case _:
+                raise RegistryError(f"the registry does not know how to {operation!r}")
+        return ""
 
     def _keep(self, path: str, data: str) -> None:
-        known = self._mine.get(path)
-        size = self._size + len(data) + (len(path) if known is None else -len(known))
-        if (known is None and len(self._mine) >= OWN_MAX) or size > OWN_SIZE_MAX:
+        """Keep it within ``OWN_MAX`` and ``OWN_SIZE_MAX``; raises ``RegistryError``."""
+        size = self._size - self._held(path) + len(path) + len(data)
+        if (path not in self._mine and len(self._mine) >= OWN_MAX) or size > OWN_SIZE_MAX:
             raise RegistryError(f"up to {OWN_MAX} ephemeral nodes, of {OWN_SIZE_MAX} bytes in all")
-        self._mine[path], self._size = data, size
+        super()._keep(path, data)
+        self._size = size
+
+    def _drop(self, path: str) -> None:
+        self._size -= self._held(path)
+        super()._drop(path)
+
+    def _held(self, path: str) -> int:
+        return len(path) + len(self._mine[path]) if path in self._mine else 0
 
     async def would_pass(self, limit: int, path: str) -> bool:
         """Tell whether there would be more nodes than that with a path and all above it."""
@@ -248,79 +280,33 @@ class Session(Registry):
         nodes = {path, *parents(path)}
         return len(nodes | await self._tree.ask(keys)) > limit
 
-    async def restore(self) -> None:
-        """Write again what is ours, in a new store."""
-        for path, data in list(self._mine.items()):
-            await self.register(path, data)
-
     async def close(self) -> None:
         """Remove all ephemeral nodes of this session."""
         self._tree.forget(self)
-        await self._tree.ask(partial(_erase, lambda _, owner: owner == self._owner))
+        await self._tree.ask(partial(_erase, lambda _, node: _is_node_of(self._owner, node)))
 
 
-# What is done in the store: a node's value is its data, and its owner if it is ephemeral.
-
-
-async def _read(path: str, _data: str, _owner: str, store: Store) -> str:
-    node = await store.get(path)
-    return f"={node[0]}" if isinstance(node, tuple) else ""
-
-
-async def _children(path: str, _data: str, _owner: str, store: Store) -> str:
-    start = path.rstrip("/") + "/"
-    keys = map(str, await store.keys())
-    below = {key.removeprefix(start).partition("/")[0] for key in keys if key.startswith(start)}
-    return "\n".join(sorted(below))
-
-
-async def _write(path: str, data: str, _owner: str, store: Store) -> str:
+async def _write(path: str, data: str, store: Store) -> None:
     for above in parents(path):
         await store.put_unique(above, (NULL, ""))
     await (await store.put(path, (data, ""))).applied()
-    return ""
 
 
-async def _remove(path: str, _data: str, _owner: str, store: Store) -> str:
-    return await _erase(lambda key, _: key == path or key.startswith(path + "/"), store)
-
-
-async def _register(path: str, data: str, owner: str, store: Store) -> str:
+async def _has_parent(path: str, store: Store) -> bool:
     above = parents(path)
-    if not above or await store.get(above[-1]) is not None:
-        await (await store.put(path, (data, owner))).applied()
-    return ""
+    return not above or await store.get(above[-1]) is not None
 
 
-async def _unregister(path: str, _data: str, owner: str, store: Store) -> str:
-    node = await store.get(path)
-    if isinstance(node, tuple) and node[1] == owner:
-        await (await store.erase(path)).applied()
-    return ""
+def _is_node_of(owner: str, node: object) -> bool:
+    """Tell whether a node is an ephemeral one of a session."""
+    return isinstance(node, tuple) and node[1] == owner
 
 
-async def _claim(path: str, data: str, owner: str, store: Store) -> str:
-    is_ours = await store.put_unique(path, (data, owner))
-    return "=" if is_ours or await _read(path, data, owner, store) == f"={data}" else ""
-
-
-_WORK: Final = {
-    "read": _read,
-    "children": _children,
-    "write": _write,
-    "remove": _remove,
-    "register": _register,
-    "unregister": _unregister,
-    "claim": _claim,
-}
-
-
-async def _erase(is_meant: Callable[[str, str], bool], store: Store) -> str:
-    """Erase the nodes of which ``is_meant`` is true, given path and owner."""
+async def _erase(is_meant: Callable[[str, object], bool], store: Store) -> None:
+    """Erase the nodes of which ``is_meant`` is true, given path and node."""
     receipts: list[Receipt] = []
     for key, node in await store.items():
-        if isinstance(node, tuple) and is_meant(str(key), str(node[1])):
+        if is_meant(str(key), node):
             receipts.append(await store.erase(key))
     for receipt in receipts:
         await receipt.applied()
-    return ""

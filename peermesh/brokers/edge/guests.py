@@ -17,6 +17,7 @@ from peermesh.brokers.edge.messages import (
     Denied,
     Detach,
     Hello,
+    Refused,
     Taken,
     Void,
     Welcome,
@@ -24,6 +25,7 @@ from peermesh.brokers.edge.messages import (
     write,
 )
 from peermesh.brokers.edge.reception import Badge, Visitor
+from peermesh.brokers.edge.relay import Said
 from wire.errors import RemoteProtocolError
 from wire.framing import NodeFrame
 
@@ -31,27 +33,33 @@ Apply = Callable[[Sequence[Consequence]], None]
 
 
 class Sink(Protocol):
-    """Whoever the hall's effects may name."""
+    """What the hall's effects may name: a guest, or a bridge."""
 
-    def send(self, data: bytes, principal: Principal) -> None:
-        """Data of a principal, or a control message, for a subscriber."""
-
-    def acknowledge(self, accepted: Accepted) -> None:
-        """What a publisher need not send again."""
-
-    def refuse(self, reason: str) -> None:
-        """The connection ends, and why."""
+    def send(self, what: Said, principal: Principal) -> None:
+        """Pass on what a connection is told; data have the principal of their publisher."""
 
 
 class Guest(Visitor):
     """A client at one of the broker's ports."""
 
-    def __init__(
-        self, line: Line, badge: Badge, hall: Hall, apply: Apply, welcome: Welcome, here: str
+    def __init__(  # noqa: PLR0913 - what it is served with
+        self,
+        line: Line,
+        badge: Badge,
+        hall: Hall,
+        apply: Apply,
+        welcome: Welcome,
+        here: str,
+        *,
+        is_publisher: bool,
     ) -> None:
-        """Serve it at the port of the topic ``here``; if empty, of the default channel."""
+        """Serve it at a receiver port, if ``is_publisher``, or at a sender port.
+
+        That is one of the topic ``here``; if empty, of the default channel.
+        """
         super().__init__(line, badge, here or "it")
         self.client = b""
+        self._is_publisher = is_publisher
         self._hall = hall
         self._here = here
         self._apply = apply
@@ -59,18 +67,18 @@ class Guest(Visitor):
         self._accepted: dict[str, Accepted] = {}
         line.pull = self._take_accepted
 
-    def send(self, data: bytes, principal: Principal) -> None:
-        """Send data."""
-        self.line.send(data)
-
-    def acknowledge(self, accepted: Accepted) -> None:
-        """Acknowledge, once for all that is acknowledged before the line is free."""
-        self._accepted[accepted.topic] = accepted
-        self.line.wake()
-
-    def refuse(self, reason: str) -> None:
-        """End the connection."""
-        self.line.refuse(reason)
+    def send(self, what: Said, principal: Principal) -> None:
+        """Tell the client; what it need not send again once, before the line is free."""
+        match what:
+            case bytes():
+                self.line.send(what)
+            case Accepted(topic):
+                self._accepted[topic] = what
+                self.line.wake()
+            case Refused(reason):
+                self.line.refuse(reason)
+            case _:
+                self.line.tell(what)
 
     def _take_accepted(self) -> Iterable[bytes]:
         accepted, self._accepted = self._accepted, {}
@@ -92,45 +100,35 @@ class Guest(Visitor):
                 self.line.tell(Denied(topic, 0, 0, why))
                 self._apply(self._hall.detach(self.line.number, self.client, Detach(topic)))
 
-
-class PublishingGuest(Guest):
-    """A publisher at a receiver port."""
-
     def heed(self, message: NodeFrame | ControlMessage) -> None:
-        """Take data in."""
-        number = self.line.number
-        if isinstance(message, NodeFrame):
-            topic, publisher = read_data(message)
-            if publisher != self.client:
-                raise RemoteProtocolError("data in the name of another client: send your own")
-            if (why := self.badge.objection(PUBLISH, topic)) is not None:
-                self._hall.refuse_data(publisher, topic)
-                last = message.first + message.count - 1
-                self.line.tell(Denied(topic, last, message.count, why))
-                return
-            self._apply(self._hall.data(number, self._here, message, self.badge.principal))
-        elif isinstance(message, Void) and message.publisher == self.client:
-            is_allowed = self.badge.objection(PUBLISH, message.topic) is None
-            self._apply(self._hall.void(number, self.client, message, may_publish=is_allowed))
-        else:
-            raise RemoteProtocolError(f"{type(message).__name__} at a receiver port")
-
-
-class SubscribingGuest(Guest):
-    """A subscriber at a sender port."""
-
-    def heed(self, message: NodeFrame | ControlMessage) -> None:
-        """Do as the subscriber wants."""
-        number = self.line.number
+        """Take data in from a publisher, or do as a subscriber wants."""
+        number, hall = self.line.number, self._hall
         match message:
-            case Attach(topic):
+            case NodeFrame() if self._is_publisher:
+                self._take(message)
+            case Void(topic, self.client) if self._is_publisher:
+                is_allowed = self.badge.objection(PUBLISH, topic) is None
+                self._apply(hall.void(number, self.client, message, may_publish=is_allowed))
+            case Attach(topic) if not self._is_publisher:
                 if (why := self.badge.objection(SUBSCRIBE, topic)) is not None:
                     self.line.tell(Denied(topic, 0, 0, why))
                     return
-                self._apply(self._hall.attach(number, self.client, self._here, message))
-            case Detach():
-                self._apply(self._hall.detach(number, self.client, message))
-            case Taken():
-                self._apply(self._hall.taken(self.client, message))
+                self._apply(hall.attach(number, self.client, self._here, message))
+            case Detach() if not self._is_publisher:
+                self._apply(hall.detach(number, self.client, message))
+            case Taken() if not self._is_publisher:
+                self._apply(hall.taken(self.client, message))
             case _:
-                raise RemoteProtocolError(f"{type(message).__name__} at a sender port")
+                port = "receiver" if self._is_publisher else "sender"
+                raise RemoteProtocolError(f"{type(message).__name__} at a {port} port")
+
+    def _take(self, frame: NodeFrame) -> None:
+        topic, publisher = read_data(frame)
+        if publisher != self.client:
+            raise RemoteProtocolError("data in the name of another client: send your own")
+        if (why := self.badge.objection(PUBLISH, topic)) is None:
+            data = (self.line.number, self._here, frame, self.badge.principal)
+            self._apply(self._hall.data(*data))
+            return
+        self._hall.refuse_data(publisher, topic)
+        self.line.tell(Denied(topic, frame.first + frame.count - 1, frame.count, why))

@@ -12,7 +12,7 @@ from typing import Final
 from handshake.principals import UNPROVEN, Principal
 from peermesh.brokers.edge.lifecycle import ChannelMap, Step, Topic
 from peermesh.brokers.edge.messages import Accepted, Attach, Detach, Taken, Void, read_data
-from peermesh.brokers.edge.relay import Acknowledge, Effect
+from peermesh.brokers.edge.relay import Relay, Send
 from peermesh.brokers.edge.subscription import Line
 from peermesh.brokers.edge.tree import check_edge_topic
 from wire.errors import MeshError, RemoteProtocolError
@@ -21,7 +21,7 @@ from wire.framing import NodeFrame
 EXPECTED_MAX: Final = 16_384
 """Subscriptions of an earlier reign that are waited for: as many as a broker has clients."""
 
-Consequence = Effect | Step
+Consequence = Send | Step
 
 
 class Hall:
@@ -85,30 +85,32 @@ class Hall:
         if topic is not None:
             topic.channel.forget(publisher)
 
-    def void(
-        self, line: Line, publisher: bytes, message: Void, *, may_publish: bool
-    ) -> list[Effect]:
+    def void(self, line: Line, publisher: bytes, message: Void, *, may_publish: bool) -> list[Send]:
         """A publisher says which numbers are no messages; without the right it makes no topic."""
         if self._is_leaving:
             return []
         if not may_publish and self.channels.find(message.topic) is None:
-            return [Acknowledge(line, Accepted(message.topic, message.sequence))]
+            return [Send(line, Accepted(message.topic, message.sequence))]
         topic, effects = self.topic(message.topic)
         return [*effects, *topic.channel.void(line, publisher, message.sequence)]
 
-    def topic(self, name: str) -> tuple[Topic, list[Effect]]:
+    def topic(self, name: str) -> tuple[Topic, list[Send]]:
         """Find a topic, or make it, with the bridges that want it."""
         found = self.channels.find(name)
         if found is not None:
             return found, []
         topic = self.channels.make(check_edge_topic(name))
-        effects: list[Effect] = []
-        for client, (line, prefixes) in self.bridged.items():
-            if name.startswith(prefixes):
-                effects += topic.channel.attach(line, client, is_lodger=True)
-        return topic, effects
+        return topic, self._attach_bridges(topic.channel)
 
-    def attach(self, line: Line, client: bytes, here: str, message: Attach) -> list[Effect]:
+    def _attach_bridges(self, channel: Relay) -> list[Send]:
+        """Attach the bridges that want a topic, and are not attached to it, or were dropped."""
+        effects: list[Send] = []
+        for client, (line, prefixes) in self.bridged.items():
+            if client not in channel.subscriptions and channel.topic.startswith(prefixes):
+                effects += channel.attach(line, client, is_lodger=True)
+        return effects
+
+    def attach(self, line: Line, client: bytes, here: str, message: Attach) -> list[Send]:
         """A subscriber wants a topic here."""
         if here and message.topic != here:
             raise RemoteProtocolError(f"topic {message.topic!r} at the port of {here!r}")
@@ -121,13 +123,13 @@ class Hall:
         """Give the topics that were asked for by a connection."""
         return sorted(self._attached.get(line, ()))
 
-    def detach(self, line: Line, client: bytes, message: Detach) -> list[Effect]:
+    def detach(self, line: Line, client: bytes, message: Detach) -> list[Send]:
         """A subscriber no longer wants a topic, or may not have it any more."""
         self._attached.get(line, set()).discard(message.topic)
         topic = self.channels.find(message.topic)
         return topic.channel.detach(client) if topic is not None else []
 
-    def taken(self, client: bytes, message: Taken) -> list[Effect]:
+    def taken(self, client: bytes, message: Taken) -> list[Send]:
         """A subscriber has messages."""
         topic = self.channels.find(message.topic)
         if topic is None:
@@ -151,8 +153,5 @@ class Hall:
             if is_over:
                 effects += topic.channel.release()
             effects += topic.channel.tick(now)
-            for client, (line, prefixes) in self.bridged.items():
-                topic_name = topic.channel.topic
-                if client not in topic.channel.subscriptions and topic_name.startswith(prefixes):
-                    effects += topic.channel.attach(line, client, is_lodger=True)
+            effects += self._attach_bridges(topic.channel)
         return [*effects, *self.channels.tick(now)]

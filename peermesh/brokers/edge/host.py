@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,8 +21,11 @@ from peermesh.brokers.edge.desk import serve_registry
 from peermesh.brokers.edge.embedded import EmbeddedTree
 from peermesh.brokers.edge.lifecycle import ANY_PORT
 from peermesh.brokers.edge.line import make_network
+from peermesh.brokers.edge.opened import Opened
 from peermesh.brokers.edge.options import Bridged, Options
 from peermesh.brokers.edge.registry import Registry
+from peermesh.brokers.edge.statistics import BrokerStatistics
+from peermesh.brokers.edge.where import Where, check_where
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,60 @@ class Host:
     registry: Registry
     registry_address: tuple[str, int] | None
     """``None`` where the registry is somebody else's: ZooKeeper."""
+
+
+class Broker(Opened):
+    """A broker that is alone, and runs from the moment that it is opened."""
+
+    def __init__(
+        self,
+        options: Options | None = None,
+        *,
+        where: Where | None = None,
+        credentials: Credentials | None = None,
+        roles: RolesSource | None = None,
+    ) -> None:
+        """Bring a registry; with ``where``, use that one, and its credentials without others.
+
+        ``roles`` say what clients may do, by the names in their certificates.
+        """
+        self._options = options or Options()
+        self._where = None if where is None else check_where("where", where)
+        if where is not None and credentials is None:
+            credentials = where.credentials
+        self._credentials = credentials
+        self._roles = roles
+        self._host: Host
+
+    async def _live(self) -> AsyncIterator[None]:
+        place = nullcontext() if self._where is None else self._where.registry()
+        async with (
+            place as registry,
+            open_edge_broker(
+                options=self._options,
+                registry=registry,
+                credentials=self._credentials,
+                roles=self._roles,
+            ) as self._host,
+        ):
+            yield
+
+    @property
+    def registry(self) -> Where:
+        """Where its clients find the registry."""
+        if self._where is not None:
+            return self._where
+        address, allow_plain = self._host.registry_address, self._options.allow_plain
+        assert address is not None, "it brings the registry"
+        return Where(address, credentials=self._credentials, allow_plain=allow_plain)
+
+    async def active(self) -> None:
+        """Wait until this broker serves, rather than stands by."""
+        await self._host.broker.active()
+
+    def statistics(self) -> BrokerStatistics:
+        """Count what there is."""
+        return self._host.broker.statistics()
 
 
 @asynccontextmanager

@@ -29,7 +29,8 @@ class Incoming:
     """
 
     __slots__ = (
-        "_incarnation", "_is_read", "_next", "_position", "_sequences", "_told", "duplicates",
+        "_incarnation", "_is_read", "_next", "_position", "_sequences", "_told", "asked",
+        "duplicates",
         "is_full", "is_known", "missed", "received", "topic", "waiting", "waiting_bytes",
     )  # fmt: skip
 
@@ -45,6 +46,8 @@ class Incoming:
         self._is_read = is_read
         self._incarnation = ""
         self._position = self._told = 0
+        self.asked: Line | None = None
+        """The connection by which it was asked for last."""
         self._next: dict[Line, tuple[str, int]] = {}
         """By connection: the channel's incarnation, and the position of what comes next."""
         self._sequences: OrderedDict[bytes, int] = OrderedDict()
@@ -69,6 +72,11 @@ class Incoming:
             self._remember(name, last)
         self.missed += missed
         return missed
+
+    @property
+    def is_attached(self) -> bool:
+        """Tell whether a channel sends it by a connection that stands."""
+        return bool(self._next)
 
     def lose(self, line: Line) -> None:
         """A connection was lost."""

@@ -80,18 +80,16 @@ class ClosePorts:
 Step = OpenPorts | ClosePorts
 
 
+@dataclass(slots=True, eq=False)
 class Topic:
     """A channel, and what its topic has."""
 
-    __slots__ = ("channel", "idle_since", "ports", "publishers", "state")
-
-    def __init__(self, channel: Relay) -> None:
-        self.channel = channel
-        self.state = State.ASLEEP
-        self.ports: Ports | None = None
-        self.publishers = 0
-        """Connections at the topic's own receiver port."""
-        self.idle_since: float | None = None
+    channel: Relay
+    state: State = State.ASLEEP
+    ports: Ports | None = None
+    publishers: int = 0
+    """Connections at the topic's own receiver port."""
+    idle_since: float | None = None
 
     @property
     def is_used(self) -> bool:
@@ -117,6 +115,14 @@ class ChannelMap:
     def __iter__(self) -> Iterator[Topic]:
         """Iterate over the topics."""
         return iter(self._topics.values())
+
+    def open(self) -> list[tuple[str, Ports]]:
+        """Give the topics whose ports are open."""
+        return [
+            (name, topic.ports)
+            for name, topic in self._topics.items()
+            if topic.state is State.OPEN and topic.ports is not None
+        ]
 
     def find(self, topic: str) -> Topic | None:
         """Find a topic."""

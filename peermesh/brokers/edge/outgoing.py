@@ -25,7 +25,7 @@ class Outgoing:
     """One topic of a publisher: its message buffer, and where its sender stands."""
 
     __slots__ = (
-        "_buffer", "_bytes", "_headers", "_is_noted", "_publisher", "_sent", "_void", "accepted",
+        "_buffer", "_bytes", "_headers", "_publisher", "_sent", "_void", "accepted",
         "capacity", "has_room", "line", "refused", "repeated", "topic",
     )  # fmt: skip
 
@@ -48,8 +48,6 @@ class Outgoing:
         self._bytes = 0
         self.has_room = True
         """Whether ``send`` need not wait."""
-        self._is_noted = False
-        """Whether it was said since the last ``take`` that there is something to send."""
         self._sent = 0
         self._void = 0
         """Up to which number the broker is to be told that what it refused are no messages."""
@@ -64,17 +62,11 @@ class Outgoing:
         """The number of the last message."""
         return self.accepted + len(self._buffer)
 
-    def add(self, payload: bytes) -> bool:
-        """Take in one message; tell whether it is the first one since the last ``take``."""
-        buffer = self._buffer
-        buffer.append(payload)
+    def add(self, payload: bytes) -> None:
+        """Take in one message."""
+        self._buffer.append(payload)
         self._bytes += len(payload)
-        if len(buffer) >= self.capacity or self._bytes >= BUFFER_BYTES:
-            self.has_room = False
-        if self._is_noted:
-            return False
-        self._is_noted = True
-        return True
+        self._weigh()
 
     def _weigh(self) -> None:
         self.has_room = len(self._buffer) < self.capacity and self._bytes < BUFFER_BYTES
@@ -112,7 +104,6 @@ class Outgoing:
     def take(self) -> list[bytes | memoryview]:
         """Give what is to be sent now, framed, as far as the broker's window goes."""
         pieces: list[bytes | memoryview] = []
-        self._is_noted = False
         if self._void > self.accepted:
             pieces.append(write(Void(self.topic, self._publisher, self._void)))
         self._void = 0

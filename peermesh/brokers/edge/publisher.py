@@ -9,7 +9,7 @@ import trio
 
 from endpoint import arguments
 from handshake.credentials import Credentials
-from peermesh.brokers.edge.client import DEFAULT, Client
+from peermesh.brokers.edge.client import Client, carried
 from peermesh.brokers.edge.errors import EdgeClosed, EdgeError
 from peermesh.brokers.edge.line import Line
 from peermesh.brokers.edge.messages import Accepted, ControlMessage, Denied, expect
@@ -17,6 +17,7 @@ from peermesh.brokers.edge.outgoing import BUFFER_SIZE, Outgoing
 from peermesh.brokers.edge.registry import Registry
 from peermesh.brokers.edge.statistics import RouteStatistics
 from peermesh.brokers.edge.tree import check_edge_topic
+from peermesh.brokers.edge.where import Where
 from wire.encoding import encode
 from wire.errors import NotAllowed
 from wire.framing import NodeFrame
@@ -46,18 +47,22 @@ class Publisher(Client):
 
     def __init__(
         self,
-        registry: Registry,
+        registry: Registry | Where,
         *,
         buffer_size: int = BUFFER_SIZE,
         credentials: Credentials | None = None,
         allow_plain: bool = False,
     ) -> None:
-        """Set up; a topic's buffer holds ``buffer_size`` messages before ``send`` waits."""
+        """Find the broker through a registry, or through the one that it is said where to find.
+
+        A topic's buffer holds ``buffer_size`` messages before ``send`` waits. A ``Where`` has
+        credentials of its own, if no others are given.
+        """
+        if arguments.count("buffer_size", buffer_size, least=0) < 1:
+            raise EdgeError(f"a buffer of {buffer_size} messages; it needs room for at least one")
         super().__init__(
             registry, credentials=credentials, allow_plain=allow_plain, is_publisher=True
         )
-        if arguments.count("buffer_size", buffer_size, least=0) < 1:
-            raise EdgeError(f"a buffer of {buffer_size} messages; it needs room for at least one")
         self._buffer_size = buffer_size
         self._topics: dict[str, Outgoing] = {}
         self._stopped: dict[str, int] = {}
@@ -84,8 +89,14 @@ class Publisher(Client):
             await self._pause(outgoing)
         else:
             await trio.lowlevel.checkpoint_if_cancelled()
-        if outgoing.add(payload):
-            self._wake(topic)
+        outgoing.add(payload)
+        if topic not in self._due:
+            self._mark(topic)
+
+    async def send_batch(self, topic: str, messages: Iterable[Value]) -> None:
+        """Send many messages, as ``send`` does each; threads cross once for all of them."""
+        for message in messages:
+            await self.send(topic, message)
 
     async def _pause(self, outgoing: Outgoing) -> None:
         """Let others run, until there is room; raise what has come of the topic meanwhile."""
@@ -105,11 +116,6 @@ class Publisher(Client):
         self._switch(outgoing)
         self._follow(topic)
         return outgoing
-
-    def _switch(self, outgoing: Outgoing) -> None:
-        line = self._line_for(outgoing.topic)
-        outgoing.switch(line.number if line is not None else None)
-        self._wake(outgoing.topic)
 
     async def flush(self, timeout: float | None = None) -> bool:
         """Wait until the broker has accepted everything; false after ``timeout`` seconds.
@@ -166,37 +172,31 @@ class Publisher(Client):
     # Connections.
 
     def _on_connected(self, topic: str, line: Line) -> None:
-        line.pull = lambda: self._pull(topic, line)
-        self._switch_all(topic)
+        for outgoing in carried(self._topics, topic):
+            self._switch(outgoing)
+
+    def _on_lost(self, topic: str, line: Line) -> None:
+        for outgoing in carried(self._topics, topic):
+            self._switch(outgoing)
+
+    def _switch(self, outgoing: Outgoing) -> None:
+        """Have a topic go by its own connection if there is one, or else by the default one."""
+        line = self._line_for(outgoing.topic)
+        number = None if line is None else line.number
+        if number != outgoing.line:
+            outgoing.switch(number)
+            self._mark(outgoing.topic)
 
     def _on_denied(self, denied: Denied) -> None:
         outgoing = self._topics.get(denied.topic)
         if outgoing is not None:
             outgoing.refuse(denied.sequence, denied.count, denied.reason)
-            self._wake(denied.topic)
+            self._mark(denied.topic)
             self._changed.unpark_all()
 
-    def _on_lost(self, topic: str, line: Line) -> None:
-        self._switch_all(topic)
-
-    def _switch_all(self, topic: str) -> None:
-        """A connection came or went: whoever would go by it now does, or no longer does."""
-        for outgoing in self._topics.values():
-            if topic in (DEFAULT, outgoing.topic):
-                line = self._line_for(outgoing.topic)
-                number = line.number if line is not None else None
-                if number != outgoing.line:
-                    self._switch(outgoing)
-
-    def _pull(self, topic: str, line: Line) -> Iterable[bytes | memoryview]:
-        if topic:
-            outgoing = self._topics.get(topic)
-            return outgoing.take() if outgoing is not None else []
-        pieces: list[bytes | memoryview] = []
-        for outgoing in self._topics.values():
-            if outgoing.line == line.number:
-                pieces += outgoing.take()
-        return pieces
+    def _pieces(self, topic: str) -> Iterable[bytes | memoryview]:
+        outgoing = self._topics.get(topic)
+        return outgoing.take() if outgoing is not None else []
 
     def _on_message(self, topic: str, line: Line, message: NodeFrame | ControlMessage) -> None:
         accepted = expect(message, Accepted)
@@ -205,12 +205,7 @@ class Publisher(Client):
             return
         outgoing.accept(accepted.sequence)
         self._changed.unpark_all()
-        self._wake(accepted.topic)
-
-    def _wake(self, topic: str) -> None:
-        line = self._line_for(topic)
-        if line is not None:
-            line.wake()
+        self._mark(accepted.topic)
 
 
 def _tell_refusals(*topics: Outgoing) -> None:

@@ -97,21 +97,24 @@ class Reception:
 
     def __init__(
         self,
-        acceptor: Acceptor,
         network: Network,
         guard: PortAccess,
         port: Port,
         *,
+        members_max: int,
         is_open: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Let clients in by the roles of ``guard``, and cut off those that come while not open."""
+        """Let up to ``members_max`` clients in, by the roles of ``guard``.
+
+        Those that come while it is not open are cut off.
+        """
         self.visitors: dict[int, Visitor] = {}
         """By the numbers of their lines."""
         self._is_open = is_open
         self._network = network
         self._guard = guard
         self._access = guard.access_of(port)
-        self._acceptor = acceptor
+        self._acceptor = Acceptor(network, members_max=members_max)
         self._unfinished = open_budget()
         guard.on_change.append(self._recheck)
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import trio
+
+Push = Callable[[], object]
+"""Called when a node may have changed."""
 
 
 class Watch:
-    """Wakes whoever follows a node whenever it may have changed: read it again then."""
+    """Wakes its one reader when one of some nodes may have changed: read it again then."""
 
-    def __init__(self) -> None:
-        """Begin with a change: the first read is due."""
+    def __init__(self, paths: Iterable[str] = ()) -> None:
+        """Start with a change: the first read is due."""
+        self.paths = tuple(paths)
         self._event = trio.Event()
         self._event.set()
 
@@ -24,42 +30,41 @@ class Watch:
 
 
 class Watchers:
-    """The watches of a registry, by path."""
+    """What is called for each node that may have changed."""
 
     def __init__(self) -> None:
-        self._watches: dict[str, dict[Watch, None]] = {}
+        self._pushes: dict[str, dict[Push, None]] = {}
 
     def __contains__(self, path: str) -> bool:
         """Tell whether a node is watched."""
-        return path in self._watches
+        return path in self._pushes
 
     def paths(self) -> list[str]:
         """Give the watched nodes."""
-        return list(self._watches)
+        return list(self._pushes)
 
-    def add(self, watch: Watch, path: str) -> bool:
-        """Watch a node; tell whether it is the first watch there."""
-        watches = self._watches.setdefault(path, {})
-        watches[watch] = None
-        return len(watches) == 1
+    def add(self, path: str, push: Push) -> bool:
+        """Watch a node; tell whether it was not watched before."""
+        is_first = path not in self._pushes
+        self._pushes.setdefault(path, {})[push] = None
+        return is_first
 
-    def remove(self, watch: Watch) -> list[str]:
-        """End a watch; give the nodes that are watched no longer."""
-        left = [path for path, watches in self._watches.items() if watches.keys() == {watch}]
-        for path in left:
-            del self._watches[path]
-        for watches in self._watches.values():
-            watches.pop(watch, None)
-        return left
+    def remove(self, path: str, push: Push) -> bool:
+        """End that; tell whether the node is watched no longer."""
+        pushes = self._pushes[path]
+        del pushes[push]
+        if not pushes:
+            del self._pushes[path]
+        return not pushes
 
     def push(self, path: str) -> None:
         """A node may have changed."""
-        for watch in self._watches.get(path, ()):
-            watch.push()
+        for push in self._pushes.get(path, ()):
+            push()
 
     def push_all(self) -> None:
         """Every node may have changed."""
-        for path in self._watches:
+        for path in self._pushes:
             self.push(path)
 
 
@@ -73,6 +78,8 @@ class Registry:
     def __init__(self, watchers: Watchers | None = None) -> None:
         """Tell changes to ``watchers``, or to new ones."""
         self._watchers = Watchers() if watchers is None else watchers
+        self._mine: dict[str, str] = {}
+        """The ephemeral nodes that were registered here, to register them again."""
 
     @property
     def last_error(self) -> str | None:
@@ -84,7 +91,26 @@ class Registry:
 
         That is nothing, or one value after ``=``; children are joined by newlines.
         """
+        if operation == "register":
+            self._keep(path, data)
+        elif operation == "unregister":
+            self._drop(path)
+        return await self._do(operation, path, data)
+
+    def _keep(self, path: str, data: str) -> None:
+        self._mine[path] = data
+
+    def _drop(self, path: str) -> None:
+        self._mine.pop(path, None)
+
+    async def _do(self, operation: str, path: str, data: str) -> str:
+        """Do as ``ask`` says."""
         raise NotImplementedError
+
+    async def register_again(self) -> None:
+        """Register what is ours, with a session that is new."""
+        for path, data in list(self._mine.items()):
+            await self._do("register", path, data)
 
     async def read(self, path: str) -> str | None:
         """Give a node's data; ``None`` if there is no such node."""
@@ -129,19 +155,28 @@ class Registry:
 
     def watch(self, *paths: str) -> Watch:
         """Follow the data of some nodes, from now on."""
-        watch = Watch()
+        watch = Watch(paths)
         for path in paths:
-            if self._watchers.add(watch, path):
-                self._follow(path)
+            self.follow(path, watch.push)
         return watch
 
     def unwatch(self, watch: Watch) -> None:
         """Follow them no longer."""
-        for path in self._watchers.remove(watch):
-            self._unfollow(path)
+        for path in watch.paths:
+            self.unfollow(path, watch.push)
 
-    def _follow(self, path: str) -> None:
+    def follow(self, path: str, push: Push) -> None:
+        """Call ``push`` whenever a node may have changed, from now on."""
+        if self._watchers.add(path, push):
+            self._begin_to_follow(path)
+
+    def unfollow(self, path: str, push: Push) -> None:
+        """Call it no longer."""
+        if self._watchers.remove(path, push):
+            self._end_to_follow(path)
+
+    def _begin_to_follow(self, path: str) -> None:
         """Hear of the changes of a node, if that has to be asked for."""
 
-    def _unfollow(self, path: str) -> None:
+    def _end_to_follow(self, path: str) -> None:
         """Hear of them no longer."""

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
+from peermesh.brokers.edge.lifecycle import ChannelMap, Ports
 from peermesh.brokers.edge.messages import CLIENT_SIZE
 from peermesh.brokers.edge.registry import Registry
 from peermesh.brokers.edge.tree import (
@@ -25,7 +26,6 @@ from peermesh.brokers.edge.tree import (
     topic_path,
 )
 
-OpenTopics = Callable[[], list[tuple[str, Addresses]]]
 Begin = Callable[[bool, list[tuple[str, bytes]]], None]
 """Told at the start of a reign whether there was one before, and each topic and subscriber that is
 registered."""
@@ -39,18 +39,13 @@ class Reign:
         registry: Registry,
         broker: bytes,
         addresses: Addresses,
-        open_topics: OpenTopics,
-        is_known: Callable[[str], bool],
+        channels: ChannelMap,
     ) -> None:
-        """Claim for a default channel at these addresses, and the topics that are open.
-
-        ``is_known`` tells whether a topic may be about to be opened.
-        """
+        """Claim for a default channel at these addresses, and for the topics' channels."""
         self.is_active = False
         self._registry = registry
         self._addresses = addresses
-        self._open_topics = open_topics
-        self._is_known = is_known
+        self._channels = channels
         self._scope = trio.CancelScope()
         self._claim = f"{format_addresses(addresses)}\n{broker.hex()}"
 
@@ -79,10 +74,10 @@ class Reign:
             topic = topic_of(name)
             if is_new:
                 known += [(topic, client) for client in await self._subscribers(topic)]
-            if not self._is_known(topic):
+            if self._channels.find(topic) is None:  # A known one may be about to be opened.
                 await self._registry.remove(f"{ROOT}/{name}")
-        for topic, addresses in self._open_topics():
-            await self._write_topic(topic, addresses)
+        for topic, ports in self._channels.open():
+            await self._write_topic(topic, ports)
         await self._registry.write(ROOT, format_addresses(self._addresses))
         if is_new:
             begin(was_there, known)
@@ -92,15 +87,16 @@ class Reign:
         names = await self._registry.children(sender_path(topic))
         return [client for name in names if (client := _client_of(name)) is not None]
 
-    async def _write_topic(self, topic: str, addresses: Addresses) -> None:
+    async def _write_topic(self, topic: str, ports: Ports) -> None:
+        addresses = Addresses.at(self._addresses.receiver.host, ports)
         await self._registry.write(topic_path(topic), NULL)
         await self._registry.write(sender_path(topic), str(addresses.sender))
         await self._registry.write(receiver_path(topic), str(addresses.receiver))
 
-    async def enter_topic(self, topic: str, addresses: Addresses) -> None:
+    async def enter_topic(self, topic: str, ports: Ports) -> None:
         """A channel is open."""
         if self.is_active:
-            await self._write_topic(topic, addresses)
+            await self._write_topic(topic, ports)
 
     async def leave_topic(self, topic: str) -> None:
         """A channel is closed."""

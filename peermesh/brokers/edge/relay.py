@@ -48,33 +48,22 @@ SOURCES_MAX: Final = 16_384
 """Publishers of one topic whose last number is remembered. The longest silent goes first."""
 
 
+Said = bytes | Attached | Accepted | Refused
+"""What a connection is told; bytes are frames that were written once for all of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send data by a connection."""
+    """Say something by a connection.
+
+    ``Accepted`` replaces an earlier one of the same topic that has not left yet. ``Refused`` ends
+    the connection.
+    """
 
     line: Line
-    data: bytes
+    what: Said
     principal: Principal = UNPROVEN
     """Whose data they are: a bridge asks whether these may go on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Acknowledge:
-    """Tell a publisher what all subscribers have. A later one of the same topic replaces this."""
-
-    line: Line
-    accepted: Accepted
-
-
-@dataclass(frozen=True, slots=True)
-class Disconnect:
-    """Say why, and end a connection."""
-
-    line: Line
-    refused: Refused
-
-
-Effect = Send | Acknowledge | Disconnect
 
 
 class Relay:
@@ -100,7 +89,7 @@ class Relay:
 
     def offer(
         self, line: Line, publisher: bytes, frame: NodeFrame, principal: Principal = UNPROVEN
-    ) -> list[Effect]:
+    ) -> list[Send]:
         """Take messages in, but those that came before; raises ``RemoteProtocolError``."""
         source = self._source(publisher, line)
         first, count = frame.first, frame.count
@@ -121,7 +110,7 @@ class Relay:
         last, data = first + count - 1, b"".join(pieces)
         return self._add(Parcel(source, last, count - skip, size, data, principal))
 
-    def void(self, line: Line, publisher: bytes, sequence: int) -> list[Effect]:
+    def void(self, line: Line, publisher: bytes, sequence: int) -> list[Send]:
         """A publisher says that its numbers up to one are no messages, as they were refused.
 
         Subscribers are told, so that they miss nothing. Raises ``RemoteProtocolError``.
@@ -138,7 +127,7 @@ class Relay:
         """Take the next message of a publisher whatever its number: some were refused."""
         self._sources.pop(publisher, None)
 
-    def _add(self, parcel: Parcel) -> list[Effect]:
+    def _add(self, parcel: Parcel) -> list[Send]:
         source = parcel.source
         if (
             source.waiting + parcel.count > WINDOW
@@ -151,7 +140,7 @@ class Relay:
         self._count(parcel, 1)
         self.position += parcel.count
         self._log.append(parcel)
-        effects: list[Effect] = []
+        effects: list[Send] = []
         for subscription in self.subscriptions.values():
             parcel.owed += 1
             subscription.unsent.append(parcel)
@@ -185,10 +174,10 @@ class Relay:
             raise RemoteProtocolError(f"topic {self.topic!r}: too many publishers wait, try again")
         del self._sources[name]
 
-    def _acknowledge(self, source: Source) -> Acknowledge:
-        return Acknowledge(source.line, Accepted(self.topic, source.acknowledged))
+    def _acknowledge(self, source: Source) -> Send:
+        return Send(source.line, Accepted(self.topic, source.acknowledged))
 
-    def _settle(self, effects: list[Effect]) -> None:
+    def _settle(self, effects: list[Send]) -> None:
         """Acknowledge what every subscription has taken."""
         if self._is_held:
             return
@@ -200,10 +189,10 @@ class Relay:
             settled[parcel.source] = None
         effects += [self._acknowledge(source) for source in settled]
 
-    def release(self) -> list[Effect]:
+    def release(self) -> list[Send]:
         """Acknowledge from now on: every subscriber that was known before had time to resume."""
         self._is_held = False
-        effects: list[Effect] = []
+        effects: list[Send] = []
         self._settle(effects)
         return effects
 
@@ -226,7 +215,7 @@ class Relay:
 
     def attach(
         self, line: Line, client: bytes, *, is_known: bool = False, is_lodger: bool = False
-    ) -> list[Effect]:
+    ) -> list[Send]:
         """Send what the subscriber has not taken, and all that follows, by this connection.
 
         One that ``is_known`` to an earlier reign, or was dropped, gets all that is not
@@ -243,7 +232,7 @@ class Relay:
         subscription.was_attached = True
         subscription.silent_since = None
         attached = Attached(self.topic, self.incarnation, position, is_whole, numbers)
-        effects: list[Effect] = [Send(line, write(attached))]
+        effects: list[Send] = [Send(line, attached)]
         self._feed(subscription, effects)
         return effects
 
@@ -268,27 +257,27 @@ class Relay:
         return write_numbers(numbers)
 
     @staticmethod
-    def _feed(subscription: Subscription, effects: list[Effect]) -> None:
+    def _feed(subscription: Subscription, effects: list[Send]) -> None:
         line = subscription.line
         while line is not None and (parcel := subscription.next()) is not None:
             effects.append(Send(line, parcel.data, parcel.principal))
 
-    def take(self, client: bytes, incarnation: str, position: int) -> list[Effect]:
+    def take(self, client: bytes, incarnation: str, position: int) -> list[Send]:
         """A subscriber has everything up to a position; raises ``RemoteProtocolError``."""
         subscription = self.subscriptions.get(client)
         if subscription is None or incarnation != self.incarnation:
             return []
         if position > self.position:
             raise RemoteProtocolError(f"topic {self.topic!r}: {position} was never sent")
-        effects: list[Effect] = []
+        effects: list[Send] = []
         subscription.take(position)
         self._feed(subscription, effects)
         self._settle(effects)
         return effects
 
-    def detach(self, client: bytes) -> list[Effect]:
+    def detach(self, client: bytes) -> list[Send]:
         """A subscriber no longer wants the topic."""
-        effects: list[Effect] = []
+        effects: list[Send] = []
         subscription = self.subscriptions.pop(client, None)
         if subscription is not None:
             for parcel in subscription.pending:
@@ -303,9 +292,9 @@ class Relay:
                 subscription.line = None
                 subscription.silent_since = None
 
-    def tick(self, now: float) -> list[Effect]:
+    def tick(self, now: float) -> list[Send]:
         """Drop subscriptions that hold the topic up, or whose subscribers do not come back."""
-        effects: list[Effect] = []
+        effects: list[Send] = []
         if self._is_held:
             return effects
         for client, subscription in list(self.subscriptions.items()):
@@ -313,7 +302,7 @@ class Relay:
                 self.dropped += sum(parcel.count for parcel in subscription.pending)
                 if subscription.line is not None:
                     reason = f"topic {self.topic!r}: nothing was taken for {STALL_SECONDS:g} s"
-                    effects.append(Disconnect(subscription.line, Refused(f"{reason}; read faster")))
+                    effects.append(Send(subscription.line, Refused(f"{reason}; read faster")))
                 effects += self.detach(client)
         return effects
 

@@ -82,7 +82,6 @@ class RemoteRegistry(Opened, Registry):
         self._line: Line | None = None
         self._denied: str | None = None
         """Why the last registry refused this client, if it has no role there."""
-        self._mine: dict[str, str] = {}
         self._numbers = count(1)
         self._questions: dict[int, _Question] = {}
         self._connected = trio.lowlevel.ParkingLot()
@@ -143,9 +142,9 @@ class RemoteRegistry(Opened, Registry):
                     question.ended.set()
             case _:
                 expect(message, Welcome)
-                self._restore(line)
+                self._say_again(line)
 
-    def _restore(self, line: Line) -> None:
+    def _say_again(self, line: Line) -> None:
         """Connected again: say what is ours, and what we follow."""
         self._line = line
         self._denied = None
@@ -157,12 +156,13 @@ class RemoteRegistry(Opened, Registry):
         self._watchers.push_all()
         self._connected.unpark_all()
 
-    async def ask(self, operation: str, path: str, data: str = "") -> str:
+    async def unregister(self, path: str) -> None:
+        """Remove an ephemeral node of ours; if it is none, there is nothing to ask for."""
+        if path in self._mine:
+            await super().unregister(path)
+
+    async def _do(self, operation: str, path: str, data: str) -> str:
         """Ask until there is an answer; raises ``RegistryError`` if it is a refusal."""
-        if operation == "register":
-            self._mine[path] = data
-        elif operation == "unregister" and self._mine.pop(path, None) is None:
-            return ""
         while True:
             line = self._line
             if line is None:
@@ -183,10 +183,10 @@ class RemoteRegistry(Opened, Registry):
                     raise (RegistryDenied if answer.is_denied else RegistryError)(answer.error)
                 return answer.lines
 
-    def _follow(self, path: str) -> None:
+    def _begin_to_follow(self, path: str) -> None:
         if self._line is not None:
             self._line.tell(Ask(0, "watch", path, ""))
 
-    def _unfollow(self, path: str) -> None:
+    def _end_to_follow(self, path: str) -> None:
         if self._line is not None:
             self._line.tell(Ask(0, "unwatch", path, ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -11,7 +12,7 @@ import trio
 from endpoint import arguments
 from endpoint.pubsub.messages import MISSED_TOPIC, Message, Missed
 from handshake.credentials import Credentials
-from peermesh.brokers.edge.client import DEFAULT, Client
+from peermesh.brokers.edge.client import Client, carried
 from peermesh.brokers.edge.errors import EdgeClosed
 from peermesh.brokers.edge.incoming import Incoming
 from peermesh.brokers.edge.line import Line
@@ -29,6 +30,7 @@ from peermesh.brokers.edge.messages import (
 from peermesh.brokers.edge.registry import Registry
 from peermesh.brokers.edge.statistics import RouteStatistics
 from peermesh.brokers.edge.tree import check_edge_topic
+from peermesh.brokers.edge.where import Where
 from wire.decoding import decode
 from wire.errors import DecodeError, NotAllowed
 from wire.framing import NodeFrame
@@ -58,21 +60,20 @@ class Subscriber(Client):
 
     def __init__(
         self,
-        registry: Registry,
+        registry: Registry | Where,
         *,
         credentials: Credentials | None = None,
         allow_plain: bool = False,
     ) -> None:
-        """Set up, without topics."""
+        """Find the broker through a registry, or through the one that it is said where to find.
+
+        A ``Where`` has credentials of its own, if no others are given.
+        """
         super().__init__(
             registry, credentials=credentials, allow_plain=allow_plain, is_publisher=False
         )
         self._topics: dict[str, Incoming] = {}
         self._buffer: deque[Parcel] = deque()
-        self._attached: set[str] = set()
-        self._told: dict[int, set[str]] = {}
-        self._due: dict[str, None] = {}
-        """Topics of which a broker is to be told what was taken."""
         self._awaited: dict[str, _Wait] = {}
         """What the tasks that subscribe to a topic wait for; one for all of a topic."""
         self._since_yield = 0
@@ -87,15 +88,16 @@ class Subscriber(Client):
         """
         self._check_role()
         limit = arguments.seconds("timeout", timeout)
-        if arguments.text("topic", topic) not in self._topics:
-            self._topics[check_edge_topic(topic)] = Incoming(topic)
-            self._attach(topic)
+        incoming = self._topics.get(arguments.text("topic", topic))
+        if incoming is None:
+            incoming = self._topics[check_edge_topic(topic)] = Incoming(topic)
+            self._attach(incoming)
             self._follow(topic)
         wait = self._awaited.setdefault(topic, _Wait())
         wait.tasks += 1
         try:
             with trio.move_on_after(limit):
-                while topic not in self._attached:
+                while not incoming.is_attached:
                     await self._changed.park()
                     self._check_role()
                     if wait.refusal is not None:
@@ -109,36 +111,28 @@ class Subscriber(Client):
 
     def is_attached(self, topic: str) -> bool:
         """Tell whether a broker knows of the subscription now."""
-        return arguments.text("topic", topic) in self._attached
+        incoming = self._topics.get(arguments.text("topic", topic))
+        return incoming is not None and incoming.is_attached
 
     async def unsubscribe(self, topic: str) -> None:
         """No longer want a topic; what came before can still be read."""
         self._check_open()
         if arguments.text("topic", topic) in self._topics:
             self._tell(topic, Detach(topic))
-            self._forget(topic)
+            del self._topics[topic]
             await self._stop_following(topic)
-
-    def _forget(self, topic: str) -> None:
-        del self._topics[topic]
-        self._attached.discard(topic)
-        for told in self._told.values():
-            told.discard(topic)
 
     def _tell(self, topic: str, message: ControlMessage) -> None:
         line = self._line_for(topic)
         if line is not None:
             line.tell(message)
 
-    def _attach(self, topic: str) -> None:
-        """Ask for a topic, once there is room for what comes."""
-        line, incoming = self._line_for(topic), self._topics[topic]
-        if line is None or incoming.is_full:
-            return
-        told = self._told.setdefault(line.number, set())
-        if topic not in told:
-            told.add(topic)
-            line.tell(Attach(topic, incoming.is_known))
+    def _attach(self, incoming: Incoming) -> None:
+        """Ask for a topic by its connection, once there is room for what comes."""
+        line = self._line_for(incoming.topic)
+        if line is not None and not incoming.is_full and incoming.asked != line.number:
+            incoming.asked = line.number
+            line.tell(Attach(incoming.topic, incoming.is_known))
 
     # Reading.
 
@@ -189,7 +183,7 @@ class Subscriber(Client):
         if incoming.take(len(payload)):
             self._report(incoming)
             if not incoming.is_full and self._topics.get(incoming.topic) is incoming:
-                self._attach(incoming.topic)
+                self._attach(incoming)
         try:
             return Message(incoming.topic, decode(payload))
         except DecodeError:
@@ -197,24 +191,14 @@ class Subscriber(Client):
             return None
 
     def _report(self, incoming: Incoming) -> None:
-        """Have the broker told what was taken, once the line is free."""
+        """Have the broker told what was taken."""
         if incoming.is_due and incoming.topic not in self._due:
-            self._due[incoming.topic] = None
-            line = self._line_for(incoming.topic)
-            if line is not None:
-                line.wake()
+            self._mark(incoming.topic)
 
-    def _pull(self, topic: str, line: Line) -> list[bytes]:
-        names = [topic] if topic else [name for name in self._due if self._line_for(name) is line]
-        reports: list[bytes] = []
-        for name in names:
-            if name in self._due:
-                del self._due[name]
-                incoming = self._topics.get(name)
-                taken = incoming.report() if incoming is not None else None
-                if taken is not None:
-                    reports.append(write(taken))
-        return reports
+    def _pieces(self, topic: str) -> Iterable[bytes]:
+        incoming = self._topics.get(topic)
+        taken = incoming.report() if incoming is not None else None
+        return [write(taken)] if taken is not None else []
 
     def __aiter__(self) -> Self:
         """Iterate until it is closed."""
@@ -245,15 +229,14 @@ class Subscriber(Client):
     # Connections.
 
     def _on_connected(self, topic: str, line: Line) -> None:
-        line.pull = lambda: self._pull(topic, line)
-        for each in [topic] if topic else self._topics:
-            self._attach(each)
+        for incoming in carried(self._topics, topic):
+            self._attach(incoming)
 
     def _on_denied(self, denied: Denied) -> None:
         topic = denied.topic
         if topic not in self._topics:
             return
-        self._forget(topic)
+        del self._topics[topic]
         wait = self._awaited.pop(topic, None)
         if wait is not None:
             wait.refusal = denied.reason
@@ -264,15 +247,9 @@ class Subscriber(Client):
         self._nursery.start_soon(self._stop_following, topic)
 
     def _on_lost(self, topic: str, line: Line) -> None:
-        self._told.pop(line.number, None)
-        for incoming in self._topics.values():
+        for incoming in carried(self._topics, topic):
             incoming.lose(line.number)
-            if self._line_for(incoming.topic) is None:
-                self._attached.discard(incoming.topic)
-        default = self._lines.get(DEFAULT)
-        if topic in self._topics and default is not None:
-            self._told.get(default.number, set()).discard(topic)
-            self._attach(topic)
+            self._attach(incoming)
 
     def _on_message(self, topic: str, line: Line, message: NodeFrame | ControlMessage) -> None:
         if isinstance(message, NodeFrame):
@@ -290,7 +267,6 @@ class Subscriber(Client):
             return
         self._tell_missed(incoming.attached(line.number, attached))
         self._report(incoming)
-        self._attached.add(attached.topic)
         self._changed.unpark_all()
 
     def _on_data(self, line: Line, frame: NodeFrame) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from typing import Final
 
 from handshake.principals import Principal
@@ -26,76 +27,62 @@ Line = int
 """A connection, for the core: the driver knows which."""
 
 
+@dataclass(slots=True, eq=False)
 class Source:
     """What is known of one publisher in this topic."""
 
-    __slots__ = ("acknowledged", "line", "name", "seen", "waiting", "waiting_bytes")
+    name: bytes
+    line: Line = 0
+    """The connection that it spoke by last: acknowledgements go there."""
+    seen: int | None = None
+    """Its number of the last message that came."""
+    acknowledged: int = 0
+    waiting: int = 0
+    waiting_bytes: int = 0
 
-    def __init__(self, name: bytes) -> None:
-        self.name = name
-        self.line: Line = 0
-        """The connection that it spoke by last: acknowledgements go there."""
-        self.seen: int | None = None
-        self.acknowledged = 0
-        self.waiting = self.waiting_bytes = 0
 
-
+@dataclass(slots=True, eq=False)
 class Parcel:
     """Consecutive messages of one publisher, framed for subscribers."""
 
-    __slots__ = ("count", "data", "is_void", "owed", "principal", "sequence", "size", "source")
-
-    def __init__(  # noqa: PLR0913 - a record
-        self,
-        source: Source,
-        sequence: int,
-        count: int,
-        size: int,
-        data: bytes,
-        principal: Principal,
-        *,
-        is_void: bool = False,
-    ) -> None:
-        self.source = source
-        self.sequence = sequence
-        """The publisher's number of the last message."""
-        self.count = count
-        self.size = size
-        """Bytes of its payloads."""
-        self.data = data
-        self.principal = principal
-        self.is_void = is_void
-        """Whether it only says which numbers are no messages; that takes a position, too."""
-        self.owed = 0
-        """Subscriptions that have not taken it."""
+    source: Source
+    sequence: int
+    """The publisher's number of the last message."""
+    count: int
+    size: int
+    """Bytes of its payloads."""
+    data: bytes
+    principal: Principal
+    is_void: bool = False
+    """Whether it only says which numbers are no messages; that takes a position, too."""
+    owed: int = 0
+    """Subscriptions that have not taken it."""
 
 
+@dataclass(slots=True, eq=False)
 class Subscription:
     """What one subscriber has to get yet."""
 
-    __slots__ = (
-        "end", "is_lodger", "line", "mark", "position", "sent", "sent_bytes", "silent_since",
-        "taken", "unsent", "was_attached",
-    )  # fmt: skip
-
-    def __init__(self, position: int, *, is_lodger: bool = False) -> None:
-        """Start behind ``position``; ``is_lodger`` if it comes with the broker: a bridge."""
-        self.is_lodger = is_lodger
-        """Whether it keeps no channel open."""
-        self.line: Line | None = None
-        self.was_attached = False
-        self.position = self.end = position
-        """What lies before the first parcel that was sent, and behind the last one."""
-        self.sent: deque[Parcel] = deque()
-        self.sent_bytes = 0
-        self.unsent: deque[Parcel] = deque()
-        self.taken = self.mark = position
-        self.silent_since: float | None = None
+    position: int
+    """What lies before the first parcel that was sent."""
+    is_lodger: bool = False
+    """Whether it comes with the broker, as a bridge, and keeps no channel open."""
+    line: Line | None = None
+    was_attached: bool = False
+    sent: deque[Parcel] = field(default_factory=deque)
+    sent_count: int = 0
+    sent_bytes: int = 0
+    unsent: deque[Parcel] = field(default_factory=deque)
+    taken: int = 0
+    """The last position that the subscriber has."""
+    mark: int = 0
+    """What ``taken`` was when it was last asked whether the subscriber is silent."""
+    silent_since: float | None = None
 
     @property
     def is_full(self) -> bool:
         """Tell whether as much is on its way as the subscriber takes at once."""
-        return self.end - self.position >= WINDOW or self.sent_bytes >= WINDOW_BYTES
+        return self.sent_count >= WINDOW or self.sent_bytes >= WINDOW_BYTES
 
     @property
     def pending(self) -> list[Parcel]:
@@ -107,7 +94,7 @@ class Subscription:
         if not self.unsent or self.line is None or self.is_full:
             return None
         parcel = self.unsent.popleft()
-        self.end += parcel.count
+        self.sent_count += parcel.count
         self.sent_bytes += len(parcel.data)
         self.sent.append(parcel)
         self.take(self.taken)  # It may have come by an older connection.
@@ -120,14 +107,14 @@ class Subscription:
             parcel = self.sent.popleft()
             parcel.owed -= 1
             self.position += parcel.count
+            self.sent_count -= parcel.count
             self.sent_bytes -= len(parcel.data)
 
     def rewind(self) -> None:
         """Send everything that was not taken once more."""
         self.unsent.extendleft(reversed(self.sent))
         self.sent.clear()
-        self.sent_bytes = 0
-        self.end = self.position
+        self.sent_count = self.sent_bytes = 0
 
     def is_silent(self, now: float) -> bool:
         """Tell whether it was waited for long enough, in vain; to be asked from time to time."""

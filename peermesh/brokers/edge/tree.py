@@ -15,7 +15,7 @@ A topic is one segment: what a path cannot hold is quoted as in a URL.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 from urllib.parse import quote, unquote
 
 from peermesh.brokers.edge.errors import RegistryError
@@ -47,6 +47,11 @@ class Addresses(NamedTuple):
 
     receiver: Address
     sender: Address
+
+    @classmethod
+    def at(cls, host: str, ports: tuple[int, int]) -> Self:
+        """Give those of two ports of a host."""
+        return cls(Address(host, ports[0]), Address(host, ports[1]))
 
 
 def parse_address(data: str) -> Address | None:

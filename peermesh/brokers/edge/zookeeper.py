@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import trio
@@ -61,6 +62,15 @@ _LOST: Final = (
 )
 
 
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Raise ``RegistryError`` for what ZooKeeper refuses."""
+    try:
+        yield
+    except KazooException as error:
+        raise RegistryError(f"ZooKeeper refused: {error!r}") from error
+
+
 class _Quiet(logging.LoggerAdapter[logging.Logger]):
     """Lets kazoo log for those who debug: a connection that is lost heals, and is no warning."""
 
@@ -95,7 +105,6 @@ class ZooKeeperRegistry(Opened, Registry):
             text = f"{hosts!r} is no place of ZooKeeper ({error}): write HOST:PORT[,HOST:PORT]"
             raise RegistryError(text) from error
         self._hosts = hosts
-        self._mine: dict[str, str] = {}
         self._was_lost = False
         self._token: trio.lowlevel.TrioToken | None = None
         self._restoring: trio.MemorySendChannel[None] | None = None
@@ -155,8 +164,7 @@ class ZooKeeperRegistry(Opened, Registry):
         async for _ in restore:
             if self._was_lost:
                 self._was_lost = False
-                for path, data in list(self._mine.items()):
-                    await self._register(path, data)
+                await self.register_again()
             self._watchers.push_all()
 
     # Requests.
@@ -184,34 +192,24 @@ class ZooKeeperRegistry(Opened, Registry):
         await done.wait()
         return result.get_nowait()
 
-    async def ask(self, operation: str, path: str, data: str = "") -> str:
-        """Do something, as ``Registry`` says; raises ``RegistryError`` for what is refused."""
-        if operation == "register":
-            self._mine[path] = data
-        elif operation == "unregister":
-            self._mine.pop(path, None)
-        try:
-            return await self._do(operation, path, data)
-        except KazooException as error:
-            raise RegistryError(f"ZooKeeper refused: {error!r}") from error
-
     async def _do(self, operation: str, path: str, data: str) -> str:
-        match operation:
-            case "read":
-                return await self._read(path)
-            case "children":
-                return "\n".join(await self._names(path))
-            case "write":
-                await self._write(path, data)
-            case "remove" | "unregister":
-                await self._remove(path)
-            case "register":
-                await self._register(path, data)
-            case "claim":
-                is_ours = await self._create(path, data, ephemeral=True)
-                return "=" if is_ours or await self._read(path) == f"={data}" else ""
-            case other:
-                raise RegistryError(f"ZooKeeper does not know how to {other!r}")
+        with _refusals():
+            match operation:
+                case "read":
+                    return await self._read(path)
+                case "children":
+                    return "\n".join(await self._names(path))
+                case "write":
+                    await self._write(path, data)
+                case "remove" | "unregister":
+                    await self._remove(path)
+                case "register":
+                    await self._register(path, data)
+                case "claim":
+                    is_ours = await self._create(path, data, ephemeral=True)
+                    return "=" if is_ours or await self._read(path) == f"={data}" else ""
+                case other:
+                    raise RegistryError(f"ZooKeeper does not know how to {other!r}")
         return ""
 
     async def _read(self, path: str) -> str:
@@ -273,32 +271,27 @@ class ZooKeeperRegistry(Opened, Registry):
         ``/topics`` is never removed, and a reign changes it before anything else. So its version
         guards all addresses: what a broker wrote that came meanwhile stays.
         """
-        try:
-            await self._clear()
-        except KazooException as error:
-            raise RegistryError(f"ZooKeeper refused: {error!r}") from error
-
-    async def _clear(self) -> None:
-        try:
-            data, root = await self._call(self._client.get_async, ROOT)
-        except NoNodeError:
-            return
-        if data == NULL.encode() or await self.read(BROKER) is not None:
-            return
-        guard = (ROOT, root.version)
-        addresses: list[tuple[str, int]] = []
-        for name in await self.children(ROOT):
-            for path in (receiver_path(topic_of(name)), sender_path(topic_of(name))):
-                try:
-                    data, found = await self._call(self._client.get_async, path)
-                except NoNodeError:
-                    continue
-                if data != NULL.encode():
-                    addresses.append((path, found.version))
-        for start in range(0, len(addresses), CLEARED_AT_ONCE):
-            if not await self._null(guard, addresses[start : start + CLEARED_AT_ONCE]):
+        with _refusals():
+            guards = await self._left([ROOT])
+            if not guards or await self.read(BROKER) is not None:
                 return
-        await self._null(guard, [guard])
+            topics = [topic_of(name) for name in await self.children(ROOT)]
+            paths = (of(topic) for topic in topics for of in (receiver_path, sender_path))
+            addresses = await self._left(paths)
+            for start in range(0, len(addresses), CLEARED_AT_ONCE):
+                if not await self._null(guards[0], addresses[start : start + CLEARED_AT_ONCE]):
+                    return
+            await self._null(guards[0], guards)
+
+    async def _left(self, paths: Iterable[str]) -> list[tuple[str, int]]:
+        """Give those of some nodes that hold anything, with their versions."""
+        found: list[tuple[str, int]] = []
+        for path in paths:
+            with suppress(NoNodeError):
+                data, node = await self._call(self._client.get_async, path)
+                if data != NULL.encode():
+                    found.append((path, node.version))
+        return found
 
     async def _null(self, guard: tuple[str, int], nodes: list[tuple[str, int]]) -> bool:
         """Null some nodes, or none if one of them, or the guard, has changed."""

@@ -9,7 +9,7 @@ from handshake.principals import UNPROVEN
 from handshake.rules import Rules
 from peermesh.brokers.edge import messages
 from peermesh.brokers.edge.access import PORT
-from peermesh.brokers.edge.guests import Guest, PublishingGuest, SubscribingGuest
+from peermesh.brokers.edge.guests import Guest
 from peermesh.brokers.edge.hall import Consequence, Hall
 from peermesh.brokers.edge.lifecycle import ChannelMap, ClosePorts, OpenPorts, PortList
 from peermesh.brokers.edge.line import Line
@@ -25,7 +25,7 @@ from peermesh.brokers.edge.messages import (
     Taken,
 )
 from peermesh.brokers.edge.reception import Badge
-from peermesh.brokers.edge.relay import Acknowledge, Disconnect, Send
+from peermesh.brokers.edge.relay import Send
 from peermesh.testing.scripted import ScriptedTransport
 from tests.fuzz.wires import blunders_raised, pieces_of, run
 from wire import framing
@@ -50,12 +50,8 @@ class Room:
         """Do at once whatever is asked."""
         for effect in effects:
             match effect:
-                case Send(number, data, principal):
-                    self.guests[number].send(data, principal)
-                case Acknowledge(number, accepted):
-                    self.guests[number].acknowledge(accepted)
-                case Disconnect(number, refused):
-                    self.guests[number].refuse(refused.reason)
+                case Send(number, what, principal):
+                    self.guests[number].send(what, principal)
                 case OpenPorts(topic):
                     self.hall.channels.opened(topic, (1, 2))
                 case ClosePorts(topic):
@@ -76,9 +72,10 @@ def check(data: bytes) -> None:
 async def _converse(transport: ScriptedTransport, here: str, *, is_receiver: bool) -> None:
     room, line = Room(), Line(transport, is_stranger=True)
     badge = Badge(PortAccess(PORT, Rules(), None).access, UNPROVEN)
-    kind = PublishingGuest if is_receiver else SubscribingGuest
     welcome = messages.Welcome(bytes(CLIENT_SIZE), "127.0.0.1:1")
-    guest = room.guests[line.number] = kind(line, badge, room.hall, room.apply, welcome, here)
+    guest = room.guests[line.number] = Guest(
+        line, badge, room.hall, room.apply, welcome, here, is_publisher=is_receiver
+    )
 
     def hear(message: framing.NodeFrame | messages.ControlMessage) -> None:
         guest.hear(message)

@@ -17,7 +17,7 @@ from peermesh.brokers.edge.errors import RegistryError
 from peermesh.brokers.edge.line import Line
 from peermesh.brokers.edge.messages import Ask, Beat, Hello
 from peermesh.brokers.edge.reception import Badge
-from peermesh.brokers.edge.registry import Watch
+from peermesh.brokers.edge.registry import Push
 from peermesh.testing.scripted import ScriptedTransport
 from tests.fuzz.wires import blunders_raised, pieces_of, run
 from wire import framing
@@ -37,7 +37,7 @@ class Nodes:
 
     def __init__(self) -> None:
         self.nodes: dict[str, str] = {}
-        self.watches: list[Watch] = []
+        self.watches: set[tuple[str, Push]] = set()
         self.asked = 0
         self.is_closed = False
 
@@ -62,12 +62,11 @@ class Nodes:
         await self._ask(path, "")
         return False
 
-    def watch(self, *paths: str) -> Watch:
-        self.watches.append(Watch())
-        return self.watches[-1]
+    def follow(self, path: str, push: Push) -> None:
+        self.watches.add((path, push))
 
-    def unwatch(self, watch: Watch) -> None:
-        self.watches.remove(watch)
+    def unfollow(self, path: str, push: Push) -> None:
+        self.watches.remove((path, push))
 
     async def close(self) -> None:
         await trio.lowlevel.checkpoint()

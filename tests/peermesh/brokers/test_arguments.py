@@ -55,12 +55,14 @@ def test_options_and_places_are_checked_when_they_are_made() -> None:
 
 
 def test_brokers_and_clients_are_checked_when_they_are_made() -> None:
-    registry: Any = object()
     refuse("address|host|port", lambda value: edge.RemoteRegistry([value]), ADDRESSES)
-    refuse("address|host|port", edge_blocking.Where, ADDRESSES)
-    refuse("zookeeper", lambda value: edge_blocking.Where(zookeeper=value), TEXTS)
-    refuse("where", edge_blocking.Publisher, (5, "host", ("host", 80)))
-    refuse("buffer_size", lambda value: edge.Publisher(registry, buffer_size=value), COUNTS)
+    refuse("address|host|port", edge.Where, ADDRESSES)
+    refuse("zookeeper", lambda value: edge.Where(zookeeper=value), TEXTS)
+    for door in (edge, edge_blocking):
+        refuse("registry", door.Publisher, (5, "host", ("host", 80)))
+        refuse("registry", door.Subscriber, (5, "host", ("host", 80)))
+        refuse("where", lambda value: door.Broker(where=value), (5, "host"))  # noqa: B023 - called at once
+    refuse("buffer_size", lambda value: edge.Publisher(edge.Where(), buffer_size=value), COUNTS)
 
 
 @pytest.mark.parametrize("door", [qos2, qos2_blocking], ids=["trio", "blocking"])

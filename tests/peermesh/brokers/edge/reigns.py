@@ -33,28 +33,30 @@ from peermesh.brokers.edge.messages import (
     read_data,
 )
 from peermesh.brokers.edge.outgoing import Outgoing
-from peermesh.brokers.edge.relay import Acknowledge, Disconnect, Send
+from peermesh.brokers.edge.relay import Send
 from peermesh.brokers.edge.subscription import RESUME_SECONDS
 from wire.framing import VERSION_MAX, VERSION_MIN, FrameDecoder, NodeFrame, encode_preamble
 from wire.limits import FRAME_SIZE_MAX
 from wire.messages import Preamble
 
 TOPIC = "T"
-PREAMBLE = encode_preamble(Preamble(VERSION_MIN, VERSION_MAX))
 STEPS_MAX = 200_000
+DECODER = FrameDecoder(FRAME_SIZE_MAX)
+"""One for all: it holds nothing between frames that are whole."""
+DECODER.feed(encode_preamble(Preamble(VERSION_MIN, VERSION_MAX)))
+DECODER.next_frame()
 
 Item = NodeFrame | ControlMessage
 
 
 def items(data: bytes) -> list[Item]:
     """Read frames as a connection does."""
-    decoder = FrameDecoder(FRAME_SIZE_MAX)
-    decoder.feed(PREAMBLE + data)
-    decoder.next_frame()
+    DECODER.feed(data)
     found: list[Item] = []
-    while (frame := decoder.next_frame()) is not None:
+    while (frame := DECODER.next_frame()) is not None:
         assert not isinstance(frame, Preamble)
         found.append(frame if isinstance(frame, NodeFrame) else read(frame))
+    assert not DECODER.held_size
     return found
 
 
@@ -106,7 +108,7 @@ class Subscriber(Client):
     @property
     def is_attached(self) -> bool:
         """Tell whether its broker knows it now."""
-        return self.connection is not None and self.connection.number in self.core._next
+        return self.core.is_attached
 
 
 class World:
@@ -150,15 +152,9 @@ class World:
         """Carry out what the hall decided."""
         for effect in effects:
             match effect:
-                case Send(number, data):
+                case Send(number, what):
                     if (found := self.connections.get(number)) is not None:
-                        found.down.extend(items(data))
-                case Acknowledge(number, accepted):
-                    if (found := self.connections.get(number)) is not None:
-                        found.down.append(accepted)
-                case Disconnect(number, refused):
-                    if (found := self.connections.get(number)) is not None:
-                        found.down.append(refused)
+                        found.down.extend(items(what) if isinstance(what, bytes) else [what])
                 case OpenPorts(topic):
                     self.hall.channels.opened(topic, (1, 2))
 
@@ -305,9 +301,10 @@ class World:
 
     def pass_time(self) -> None:
         """Let time pass: in time for all who live, or not."""
-        is_waiting = any(s.core.is_known and not s.is_attached for s in self.subscribers)
-        if is_waiting and not self.is_late:
-            return
+        if not self.is_late:
+            for subscriber in self.subscribers:
+                if subscriber.core.is_known and not subscriber.is_attached:
+                    return
         self.now += self.random.random() * (0.05 if self.is_late else 0.01)
         if self.random.random() < 0.1:
             self.apply(self.hall.tick(self.now))

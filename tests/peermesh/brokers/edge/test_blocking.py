@@ -24,12 +24,23 @@ def test_threads_publish_and_subscribe():
             assert publisher.statistics()[0].count == 100
             assert reader.statistics()[0].count == 100
             assert broker.statistics().channels[0].accepted == 100
+            assert (reader.is_attached("a"), reader.available()) == (True, 0)
             reader.unsubscribe("a")
             publisher.stop("a")
-        with pytest.raises(EdgeClosed, match="make a new one"):
-            publisher.send("a", 1)
+        for call in (lambda: publisher.send("a", 1), reader.poll, reader.statistics):
+            with pytest.raises(EdgeClosed, match="make a new one"):
+                call()
+        assert list(reader) == []
+    with pytest.raises(EdgeClosed, match="make a new one"):
+        broker.statistics()
 
 
 def test_what_cannot_be_opened_is_raised_and_leaves_nothing_behind():
     with pytest.raises(RegistryError, match="say where the registry is"):
         Publisher(Where())
+
+
+def test_a_broker_that_is_told_where_shares_that_registry():
+    with Broker() as first, Broker(where=first.registry) as second:
+        first.active()
+        assert not second.statistics().is_active

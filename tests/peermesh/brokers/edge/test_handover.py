@@ -14,9 +14,9 @@ from hypothesis import given, strategies as st
 
 from peermesh.brokers.edge import incoming as incoming_module, outgoing, relay, subscription
 from peermesh.brokers.edge.incoming import Incoming
-from peermesh.brokers.edge.messages import Attached, Void, read, read_data
+from peermesh.brokers.edge.messages import Accepted, Attached, Refused, Void, read, read_data
 from peermesh.brokers.edge.outgoing import Outgoing
-from peermesh.brokers.edge.relay import Acknowledge, Disconnect, Relay, Send
+from peermesh.brokers.edge.relay import Relay
 from wire.errors import RemoteProtocolError
 from wire.framing import (
     VERSION_MAX,
@@ -72,13 +72,8 @@ class Network:
             pipe = self.pipes.get(effect.line)
             if pipe is None:
                 continue
-            match effect:
-                case Send(_, data, _):
-                    pipe.down.append(data)
-                case Acknowledge(_, accepted):
-                    pipe.down.append(accepted)
-                case Disconnect():
-                    raise AssertionError(effect)
+            assert not isinstance(effect.what, Refused)
+            pipe.down.append(effect.what)
 
     def move(self, name: bytes) -> None:
         """A client goes on by a new connection; the old one still has what was in it."""
@@ -123,21 +118,20 @@ class Network:
             else:
                 self.arrive(name, pipe, item)
 
-    def arrive(self, name: bytes, pipe: Pipe, data: bytes) -> None:
+    def arrive(self, name: bytes, pipe: Pipe, said: bytes | Attached) -> None:
         incoming = self.incoming[name]
-        for frame in frames(data):
-            if isinstance(frame, NodeFrame):
-                publisher = read_data(frame)[1]
-                count = frame.count
-                skip, missed = incoming.receive(pipe.number, publisher, frame.first, count)
-                assert missed == 0
-                new = [(publisher, payload) for payload in frame.payloads()[skip:]]
-                incoming.keep(len(new), 4 * len(new))
-                self.received[name] += new
-            else:
-                message = read(frame)
-                assert isinstance(message, Attached)
-                assert incoming.attached(pipe.number, message) == 0
+        if isinstance(said, Attached):
+            assert incoming.attached(pipe.number, said) == 0
+            return
+        for frame in frames(said):
+            assert isinstance(frame, NodeFrame)
+            publisher = read_data(frame)[1]
+            count = frame.count
+            skip, missed = incoming.receive(pipe.number, publisher, frame.first, count)
+            assert missed == 0
+            new = [(publisher, payload) for payload in frame.payloads()[skip:]]
+            incoming.keep(len(new), 4 * len(new))
+            self.received[name] += new
 
     def read(self, name: bytes) -> None:
         incoming = self.incoming[name]
@@ -225,23 +219,26 @@ def arrived(incoming: Incoming, line: int, effects: list) -> list:
     """What a subscriber gets of that: payloads, and how many were missed."""
     found: list = []
     for effect in effects:
-        if not isinstance(effect, Send) or effect.line != line:
+        if effect.line != line or isinstance(effect.what, Accepted):
             continue
-        for frame in frames(effect.data):
+        if isinstance(effect.what, Attached):
+            missed = incoming.attached(line, effect.what)
+            found += [missed] * bool(missed)
+            continue
+        for frame in frames(effect.what):
             if isinstance(frame, NodeFrame):
                 name, first, count = read_data(frame)[1], frame.first, frame.count
                 skip, missed = incoming.receive(line, name, first, count)
                 found += [missed] * bool(missed) + [*frame.payloads()[skip:]]
-            elif isinstance(message := read(frame), Void):
-                incoming.void(line, message.publisher, message.sequence)
             else:
-                missed = incoming.attached(line, message)
-                found += [missed] * bool(missed)
+                void = read(frame)
+                assert isinstance(void, Void)
+                incoming.void(line, void.publisher, void.sequence)
     return found
 
 
 def kinds(effects: list) -> list:
-    return [(type(effect), effect.line) for effect in effects]
+    return [(type(effect.what), effect.line) for effect in effects]
 
 
 def test_a_gap_is_refused():
@@ -267,15 +264,15 @@ def test_a_publisher_that_exceeds_its_window_is_refused():
 
 def test_a_message_is_acknowledged_when_every_known_subscriber_has_taken_it():
     channel, publisher = Relay("T", "one"), Outgoing("T", PUBLISHERS[0])
-    assert kinds(offered(channel, publisher, b"x")) == [(Acknowledge, 3)]  # There are none.
+    assert kinds(offered(channel, publisher, b"x")) == [(Accepted, 3)]  # There are none.
     channel.attach(1, SUBSCRIBERS[0])
     channel.attach(2, SUBSCRIBERS[1])
     channel.expect(b"far")
-    assert kinds(offered(channel, publisher, b"y")) == [(Send, 1), (Send, 2)]
+    assert kinds(offered(channel, publisher, b"y")) == [(bytes, 1), (bytes, 2)]
     assert channel.take(SUBSCRIBERS[0], "one", 2) == []
     assert channel.detach(b"far") == []
     (told,) = channel.take(SUBSCRIBERS[1], "one", 2)
-    assert (told.line, told.accepted.sequence) == (3, 2)
+    assert (told.line, told.what.sequence) == (3, 2)
     assert channel.is_taken
 
 
@@ -285,7 +282,7 @@ def test_an_acknowledgement_goes_to_where_the_publisher_is_now():
     offered(channel, publisher, b"x", line=3)
     publisher.switch(4)
     offered(channel, publisher, line=4)
-    assert kinds(channel.take(SUBSCRIBERS[0], "one", 1)) == [(Acknowledge, 4)]
+    assert kinds(channel.take(SUBSCRIBERS[0], "one", 1)) == [(Accepted, 4)]
 
 
 def test_a_channel_that_is_held_acknowledges_nothing_and_gives_all_to_those_who_resume():
@@ -295,7 +292,7 @@ def test_a_channel_that_is_held_acknowledges_nothing_and_gives_all_to_those_who_
     assert arrived(new, 1, channel.attach(1, SUBSCRIBERS[0])) == []
     assert arrived(known, 2, channel.attach(2, SUBSCRIBERS[1], is_known=True)) == [b"x", b"y"]
     assert channel.take(SUBSCRIBERS[1], "two", 2) == []
-    assert kinds(channel.release()) == [(Acknowledge, 3)]
+    assert kinds(channel.release()) == [(Accepted, 3)]
 
 
 def test_a_gap_in_a_publishers_numbers_is_told_at_once():
@@ -360,7 +357,7 @@ def test_a_subscriber_that_takes_nothing_is_dropped_and_the_others_go_on():
     assert channel.tick(0.1) == []
     assert channel.tick(subscription.STALL_SECONDS) == []
     effects = channel.tick(0.1 + subscription.STALL_SECONDS)
-    assert kinds(effects) == [(Disconnect, 1), (Acknowledge, 3)]
+    assert kinds(effects) == [(Refused, 1), (Accepted, 3)]
     assert channel.dropped == 9
     assert arrived(slow, 4, channel.attach(4, SUBSCRIBERS[0], is_known=True)) == [9]
 
