@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
-from endpoint.replicas.parts import AnyEffect, Core, Kind, Topics
+from endpoint.replicas.parts import AnyEffect, Kind, Topics, topics_of
 from endpoint.replicas.runner import Runner
+from stores.replica.logs.outside import LogProxy
+from stores.replica.tables.outside import TableProxy
 from wire.identifiers import EndpointId
-
-
-class ProxyCore(Core, Protocol):
-    """What decides for a proxy."""
-
-    def survey(self, replicas: Sequence[EndpointId]) -> Sequence[AnyEffect]:
-        """Learn which replicas can be reached, the nearest first."""
-
 
 FindReplicas = Callable[[], Sequence[EndpointId]]
 """Gives the replicas that can be reached, the nearest first."""
 
-CoreT = TypeVar("CoreT", bound=ProxyCore)
+CoreT = TypeVar("CoreT", bound="TableProxy | LogProxy")
 
 
 class ProxyPart(ABC, Generic[CoreT]):
     """The questions of a proxy."""
 
+    kind: ClassVar[Kind]
     leader = None
     backend = None
     runner: Runner
@@ -37,14 +32,10 @@ class ProxyPart(ABC, Generic[CoreT]):
         """What decides."""
         self.find_replicas = find_replicas
 
-    @property
-    @abstractmethod
-    def kind(self) -> Kind:
-        """What it is, in sentences."""
-
-    @abstractmethod
     def topics(self, name: str) -> Topics:
         """Hear on the proxies' topic, and speak to replicas on that of their group."""
+        topics = topics_of(self.kind, name)
+        return Topics(topics.proxies, topics.group)
 
     def survey(self) -> None:
         """Tell the proxy which replicas there are now: paths may be others, too."""

@@ -21,6 +21,7 @@ from endpoint.replicas.attaching import (
     LEADER_SECONDS,
     ORDER_SECONDS,
     PATIENCE_SECONDS,
+    READ_SECONDS,
     STALE_SECONDS,
     TTL_SECONDS,
     Attaching,
@@ -29,7 +30,6 @@ from endpoint.replicas.attaching import (
 from endpoint.replicas.handle import AWAIT_IDLE_SECONDS
 from endpoint.replicas.logs.log_entries import READ_LIMIT, Start
 from endpoint.replicas.stores.events import QUEUE_SIZE
-from endpoint.replicas.stores.reading import READ_SECONDS
 from endpoint.replicas.stores.store import VERIFY_SECONDS
 from endpoint.replicas.stores.store_handle import PUT_UNIQUE_SECONDS
 from peermesh.aio.coordination import SessionBlock
@@ -53,32 +53,35 @@ if TYPE_CHECKING:
     from endpoint.pubsub.messages import Missed
     from endpoint.pubsub.publisher import Publisher
     from endpoint.pubsub.stream import StatusSubscriber as CoreStatusSubscriber
-    from endpoint.replicas.group_logs.replica import ReplicaLog as CoreReplicaLog
-    from endpoint.replicas.groups.membership import GroupHandle as CoreGroupHandle, GroupMember
-    from endpoint.replicas.groups.replica import ReplicaStore as CoreReplicaStore
-    from endpoint.replicas.handle import ReplicaHandle as CoreReplicaHandle
-    from endpoint.replicas.logs.log import Log as CoreLog, LogPromotion
+    from endpoint.replicas.handle import (
+        GroupHandle as CoreGroupHandle,
+        GroupMember,
+        ReplicaHandle as CoreReplicaHandle,
+    )
+    from endpoint.replicas.logs.log import Log as CoreLog, ReplicaLog as CoreReplicaLog
     from endpoint.replicas.logs.log_consumer import LogConsumer as CoreLogConsumer
     from endpoint.replicas.logs.log_entries import LogEntry
     from endpoint.replicas.logs.log_handle import LogHandle as CoreLogHandle
-    from endpoint.replicas.logs.log_receipts import AppendReceipt
+    from endpoint.replicas.logs.log_receipts import AppendReceipt, LogPromotion
     from endpoint.replicas.receipts import Receipt
-    from endpoint.replicas.stores.coordinating import Coordinating as CoreCoordinating
     from endpoint.replicas.stores.events import Events as CoreEvents, StoreEvent
     from endpoint.replicas.stores.locks import (
+        Coordinating as CoreCoordinating,
         Elected,
         Elections as CoreElections,
         FencingToken,
         Lock as CoreLock,
     )
-    from endpoint.replicas.stores.observing import ObservedStore as CoreObservedStore
-    from endpoint.replicas.stores.promoting import Promotion
+    from endpoint.replicas.stores.outcomes import Promotion, Verification
     from endpoint.replicas.stores.reading import Entry, Page, Reader as CoreReader
     from endpoint.replicas.stores.session import Session as CoreSession
-    from endpoint.replicas.stores.store import Store as CoreStore
+    from endpoint.replicas.stores.store import (
+        ObservedStore as CoreObservedStore,
+        ReplicaStore as CoreReplicaStore,
+        Store as CoreStore,
+    )
     from endpoint.replicas.stores.store_handle import StoreHandle as CoreStoreHandle
     from endpoint.replicas.stores.store_proxy import StoreProxy as CoreStoreProxy
-    from endpoint.replicas.stores.verifying import Verification
     from endpoint.replicas.stores.watching import Watch as CoreWatch, WatchItem
     from endpoint.statistics import DialInfo, EndpointStatistics, PeerInfo
     from handshake.credentials import Credentials

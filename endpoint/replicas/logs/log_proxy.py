@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import ClassVar
 
 import trio
 
-from endpoint.replicas.logs.log import LogPromotion
+from endpoint.replicas.attaching import TICKS_PER_SECOND
 from endpoint.replicas.logs.log_reading import Batch
-from endpoint.replicas.parts import AnyEffect, Topics
-from endpoint.replicas.patience import TICKS_PER_SECOND
+from endpoint.replicas.logs.log_receipts import LogPromotion
+from endpoint.replicas.parts import AnyEffect, Kind
 from endpoint.replicas.proxying import FindReplicas, ProxyPart
 from endpoint.replicas.questions import Questions
 from endpoint.replicas.receipts import store_error
@@ -36,13 +36,12 @@ from stores.log.partitions import Span
 from stores.replica.effects import QueryAnswered
 from stores.replica.logs.outside import LogProxy
 from wire.errors import ErrorCode, NotAllowed, PromotionRefused, StoreClosed
-from wire.topics import log_group_topic, log_topics
 
 
 class LogProxyPart(ProxyPart[LogProxy]):
     """The questions of a log's proxy."""
 
-    kind: Final = "log"
+    kind: ClassVar[Kind] = "log"
 
     def __init__(self, core: LogProxy, find_replicas: FindReplicas, patience: float) -> None:
         """Ask for so many seconds of ``patience``, where no keeper answers."""
@@ -52,12 +51,6 @@ class LogProxyPart(ProxyPart[LogProxy]):
         """Where the handle reads."""
 
     # -- for the runner --------------------------------------------------------------------------
-
-    def topics(self, name: str) -> Topics:
-        """Hear on the proxies' topic, and speak to replicas on that of their group."""
-        _, readers, _ = log_topics(name)
-        group = log_group_topic(name)
-        return Topics(readers, group, group)
 
     def carry_out(self, effect: AnyEffect) -> Sequence[AnyEffect]:
         """Do what only proxies of logs ask."""
