@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from endpoint.mesh.status import StatusCode
 from endpoint.replicas.attaching import LEADER_SECONDS, Backend, Patience
@@ -24,17 +24,19 @@ from endpoint.replicas.runner import Host, Runner
 from endpoint.shielding import shielded
 from endpoint.surroundings import Surroundings
 from endpoint.tasks import FINISH_SECONDS
-from handshake.access import Right
 from stores.group.ballot import NEW_SLOTS, new_promises
+from stores.group.codec import GroupCodec
 from stores.group.limits import CATCH_UP_RUN
 from stores.group.member_parts import Stored
 from stores.group.membership import Declared
 from stores.group.positions import START
+from stores.group.rights import RightOf
 from stores.group.words import Aim
 from stores.replica.asked.outbox import Words
 from stores.replica.beginning import Beginning, Manner, World
 from stores.replica.facts import ReplicaMachine
 from stores.replica.roster import Roster
+from stores.replica.write_queue import Keeper
 from wire.errors import BackendFailure, MasterExists, NoSuchMaster, StoreError
 from wire.identifiers import EndpointId, EntityId
 
@@ -71,49 +73,46 @@ class Wanted:
         return self.declared is None
 
 
+@dataclass(frozen=True, slots=True)
+class Machinery(Generic[CoreT, MachineT]):
+    """What stores and logs differ in, as far as it takes no more than a name or a class."""
+
+    kind: Kind
+    words: Words
+    """What leads alone is called, and a copy."""
+    attach: str
+    """How a replica of a group is attached."""
+    first_object: int
+    """Entities are numbered from it on."""
+    usual: Patience
+    """That of a copy of which nothing else is said."""
+    right_of: RightOf
+    """Gives the right that a request takes."""
+    new_codec: Callable[[], GroupCodec]
+    new_core: Callable[[EntityId, Roster, MachineT, GroupCodec, Beginning, World], CoreT]
+    new_keeper: Callable[[MachineT, int], Keeper]
+    """Makes what has a file follow a machine; it has the state at an index."""
+
+
 class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
     """The stores of one endpoint, or its logs."""
 
-    kind: ClassVar[Kind]
-    """What is attached, in sentences."""
-    words: ClassVar[Words]
-    """What leads alone is called, and a copy."""
-    attach: ClassVar[str]
-    """How a replica of a group is attached."""
-    first_object: ClassVar[int]
-    """Entities are numbered from it on."""
-    usual: ClassVar[Patience]
-    """That of a copy of which nothing else is said."""
+    machinery: Machinery[CoreT, MachineT]
 
     def __init__(self, host: Host, around: Surroundings, own_name: str) -> None:
         """Attach to ``host``. ``own_name`` is the endpoint's, empty if it was given none."""
         self._host = host
+        self._kind, self._words = self.machinery.kind, self.machinery.words
         self._around = around
         self._own_name = own_name
         self._making = Making(host, around, own_name)
-        self._object = self.first_object
+        self._object = self.machinery.first_object
 
     # -- the kind's own --------------------------------------------------------------------------
-
-    @staticmethod
-    @abstractmethod
-    def _right_of(request: object) -> Right:
-        """Give the right that a request of its machine takes."""
 
     @abstractmethod
     def _machine(self, name: str, partitions: int | None) -> MachineT:
         """Make an empty machine."""
-
-    @abstractmethod
-    def _new_core(
-        self,
-        entity: EntityId,
-        roster: Roster,
-        machine: MachineT,
-        beginning: Beginning,
-        world: World,
-    ) -> CoreT:
-        """Make what decides."""
 
     @abstractmethod
     def _new_part(
@@ -131,10 +130,6 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
 
         The first checkpoint then finds the records of all writers encoded.
         """
-
-    @abstractmethod
-    def _follow(self, core: CoreT, machine: MachineT, applied: int) -> None:
-        """Have the file follow the machine; it has the state at ``applied``."""
 
     @abstractmethod
     def has_group(self, name: str) -> bool:
@@ -169,7 +164,8 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
             wanted.check()
             self._check_file(wanted, files.path, opened.beginning.stored)
             core = self._core(wanted, machine, opened.beginning)
-            self._follow(core, machine, opened.beginning.stored.applied)
+            applied = opened.beginning.stored.applied
+            core.carrier.keeper = self.machinery.new_keeper(machine, applied)
             part = self._run(wanted, core, files)
             part.runner.tell_exposed(opened.exposed)
             if opened.aside is not None:
@@ -179,7 +175,7 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
 
     def _in_memory(self, wanted: Wanted) -> CoreT:
         for option in wanted.options:
-            raise BackendFailure(f"a {self.kind} in memory has no option {option!r}")
+            raise BackendFailure(f"a {self._kind} in memory has no option {option!r}")
         promises = new_promises(self._making.new_member(wanted.own_name))
         stored = Stored(promises, NEW_SLOTS, START, (), (), 0, is_volatile=True)
         machine = self._machine(wanted.name, wanted.partitions)
@@ -190,7 +186,8 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
         declared = wanted.declared or Declared((own.name,))
         roster = Roster(own, entity.endpoint, declared.names, declared.count)
         beginning = replace(beginning, manner=wanted.manner())
-        return self._new_core(entity, roster, machine, beginning, self._making.world(wanted.name))
+        codec, world = self.machinery.new_codec(), self._making.world(wanted.name)
+        return self.machinery.new_core(entity, roster, machine, codec, beginning, world)
 
     def _run(self, wanted: Wanted, core: CoreT, files: FilesT | None) -> PartT:
         """Have a replica work."""
@@ -203,8 +200,8 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
         part.runner.carry_out(core.start())
         return part
 
-    def _start(self, name: str, part: GroupPart[Any] | ProxyPart[Any]) -> None:
-        guarding = GroupGuarding(self._host.core, name, part, self._right_of)
+    def _start(self, name: str, part: GroupPart[Any] | ProxyPart[Any, Any]) -> None:
+        guarding = GroupGuarding(self._host.core, name, part, self.machinery.right_of)
         part.runner = Runner(self._host, part, guarding, name=name, now_ns=self._around.now_ns)
         part.runner.start()
 
@@ -221,7 +218,7 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
 
         Raises ``InvalidData``, ``MasterExists`` and ``BackendFailure``.
         """
-        own_name = self._making.check_names(self.kind, name, declared)
+        own_name = self._making.check_names(self._kind, name, declared)
         is_learner = not declared.wanted.wants(own_name)
         self._check_right(name, "read" if is_learner else "vote")
         wanted = Wanted(
@@ -259,7 +256,7 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
             check=partial(self._check_lead, name),
             manner=partial(self._leading_manner, name, is_fresh=is_fresh),
             partitions=partitions,
-            patience=self.usual,
+            patience=self.machinery.usual,
         )
         part = await self._attach(wanted)
         try:
@@ -296,24 +293,24 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
 
     def _usual_copy(self, name: str) -> CoreT:
         """Make what a deposed leader becomes."""
-        return self._in_memory(self._copy(name, Backend.Memory, {}, self.usual))
+        return self._in_memory(self._copy(name, Backend.Memory, {}, self.machinery.usual))
 
     def _leading_manner(self, name: str, *, is_fresh: bool) -> Manner:
         """Have what leads ask the copies that are known, unless it begins anew."""
         if is_fresh:
             return Manner(is_single=True, aim=Aim.ANEW)
-        copies = topics_of(self.kind, name).copy
+        copies = topics_of(self._kind, name).copy
         found = frozenset(where for where, _ in self._host.core.reach.find_stores((copies,)))
         return Manner(is_single=True, aim=Aim.CLAIM, announced=found)
 
     async def _abandon(self, part: PartT) -> None:
         """Close what cannot lead, even if the caller is cancelled."""
-        with shielded(f"what should lead a {self.kind} to close", FINISH_SECONDS):
+        with shielded(f"what should lead a {self._kind} to close", FINISH_SECONDS):
             await part.runner.leave()
 
     # -- proxies ---------------------------------------------------------------------------------
 
-    def _run_proxy(self, name: str, part: ProxyPart[Any]) -> None:
+    def _run_proxy(self, name: str, part: ProxyPart[Any, Any]) -> None:
         """Have a proxy work, whether a leader of its group is known or not."""
         self._start(name, part)
         part.survey()
@@ -321,7 +318,7 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
 
     def _replicas(self, name: str) -> list[EndpointId]:
         """Give the replicas that a proxy can ask, the nearest first."""
-        group = topics_of(self.kind, name).group
+        group = topics_of(self._kind, name).group
         return [origin for origin, _ in self._host.core.reach.find_stores([group])]
 
     # -- what is in the way ----------------------------------------------------------------------
@@ -331,55 +328,55 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
 
     def _check_free(self, name: str) -> None:
         """Raise ``MasterExists`` where it is led alone, ``StoreError`` if it is in use here."""
-        topics = topics_of(self.kind, name)
+        topics, leader = topics_of(self._kind, name), self._words.leader
         where = self._host.core.reach.find_store(topics.leader)
         if where is not None:
             raise MasterExists(
-                f"{self.kind} {name} has its {self.words.leader} at endpoint {where}, and no group"
+                f"{self._kind} {name} has its {leader} at endpoint {where}, and no group"
             )
         self._check_unused(name, self._users(topics))
 
     def _check_lead(self, name: str) -> None:
         """Raise ``MasterExists`` where it is led already, or is in use here."""
-        topics = topics_of(self.kind, name)
+        topics = topics_of(self._kind, name)
         self._check_unused(name, self._users(topics)[1:])
         where = self._host.core.reach.find_store(topics.leader)
         if where is not None:
             raise MasterExists(
-                f"{self.kind} {name} has its {self.words.leader} at endpoint {where}: attach a"
+                f"{self._kind} {name} has its {self._words.leader} at endpoint {where}: attach a"
                 " clone here, or close it"
             )
         self._check_no_group(name, MasterExists)
         if topics.group in self._host.stores:
             raise MasterExists(
-                f"{self.kind} {name} has a {self.words.copy} at this endpoint: close it first"
+                f"{self._kind} {name} has a {self._words.copy} at this endpoint: close it first"
             )
 
     def _check_copy(self, name: str) -> None:
         """Raise ``NoSuchMaster`` where a copy would follow nothing, ``StoreError`` if in use."""
-        topics, leader = topics_of(self.kind, name), self.words.leader
+        topics, leader = topics_of(self._kind, name), self._words.leader
         self._check_unused(name, self._users(topics)[1:])
         is_here = topics.group in self._host.stores
         if is_here and self._host.core.reach.find_store(topics.leader) == self._host.core.local:
             raise NoSuchMaster(
-                f"{self.kind} {name} has its {leader} at this endpoint: use the {leader}'s handle,"
+                f"{self._kind} {name} has its {leader} at this endpoint: use the {leader}'s handle,"
                 " or attach the clone to another endpoint"
             )
         self._check_no_group(name, NoSuchMaster)
         if is_here:
             raise StoreError(
-                f"{self.kind} {name} has a {self.words.copy} at this endpoint: use its handle"
+                f"{self._kind} {name} has a {self._words.copy} at this endpoint: use its handle"
             )
 
     def _check_unused(self, name: str, topics: tuple[str, ...]) -> None:
         if any(topic in self._host.stores for topic in topics):
-            raise StoreError(f"{self.kind} {name} is in use at this endpoint: use that handle")
+            raise StoreError(f"{self._kind} {name} is in use at this endpoint: use that handle")
 
     def _check_no_group(self, name: str, error: type[StoreError]) -> None:
         if self.has_group(name):
             raise error(
-                f"{self.kind} {name} is kept by a replica group: {self.attach} without voters"
-                " follows it"
+                f"{self._kind} {name} is kept by a replica group: {self.machinery.attach} without"
+                " voters follows it"
             )
 
     # -- names -----------------------------------------------------------------------------------

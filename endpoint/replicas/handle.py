@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final, overload
+from dataclasses import dataclass, replace
+from typing import Any, Final, Unpack, overload
 
 import trio
 
@@ -15,7 +15,9 @@ from endpoint.replicas.attaching import LEADER_SECONDS, ORDER_SECONDS, READ_SECO
 from endpoint.replicas.part import GroupPart
 from endpoint.replicas.runner import YIELD_COUNT, Runner
 from stores.group.words import Order
+from stores.quota import QuotaLimits
 from stores.replica.core import GroupCore
+from stores.table.bodies import ChangeQuota
 from wire.public import public
 
 AWAIT_IDLE_SECONDS: Final = 15.0
@@ -194,6 +196,19 @@ class GroupHandle:
             await self._group.force(order_seconds(timeout))
         else:
             await self._order(Order.LEAD, self._own_name, timeout)
+
+    # The quota.
+
+    async def set_quota(
+        self, timeout: Seconds = ORDER_SECONDS, **limits: Unpack[QuotaLimits]
+    ) -> None:
+        """Change ``max_entries``, ``max_bytes`` or both for the group; ``None`` sets no limit.
+
+        It is of the group: every leader judges by it, now and after restarts. What is there stays,
+        even if it is more. Raises ``InvalidData``, ``NoQuorum`` and ``NotAllowed``.
+        """
+        quota = replace(self._core.meter.quota, **limits)
+        await self._group.ask(ChangeQuota(quota), order_seconds(timeout))
 
     async def _order(self, order: Order, name: str, timeout: Seconds) -> None:
         name = arguments.text("name", name)

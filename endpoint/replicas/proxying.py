@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic, TypeVar
 
 from endpoint.replicas.parts import AnyEffect, Kind, Topics, topics_of
+from endpoint.replicas.questions import Questions
 from endpoint.replicas.runner import Runner
 from stores.replica.logs.outside import LogProxy
 from stores.replica.tables.outside import TableProxy
@@ -16,9 +17,10 @@ FindReplicas = Callable[[], Sequence[EndpointId]]
 """Gives the replicas that can be reached, the nearest first."""
 
 CoreT = TypeVar("CoreT", bound="TableProxy | LogProxy")
+AnswerT = TypeVar("AnswerT")
 
 
-class ProxyPart(ABC, Generic[CoreT]):
+class ProxyPart(ABC, Generic[CoreT, AnswerT]):
     """The questions of a proxy."""
 
     kind: ClassVar[Kind]
@@ -31,6 +33,7 @@ class ProxyPart(ABC, Generic[CoreT]):
         self.core = core
         """What decides."""
         self.find_replicas = find_replicas
+        self._questions: Questions[AnswerT] = Questions()
 
     def topics(self, name: str) -> Topics:
         """Hear on the proxies' topic, and speak to replicas on that of their group."""
@@ -42,12 +45,18 @@ class ProxyPart(ABC, Generic[CoreT]):
         self.runner.carry_out(self.core.survey(self.find_replicas()))
 
     def carry_out(self, effect: AnyEffect) -> Sequence[AnyEffect]:
-        """Do what only proxies ask."""
-        raise AssertionError(f"no proxy asks for {effect}")
+        """Give the answer to a question, the one thing that only proxies ask."""
+        number, answer = self.take(effect)
+        self._questions.answer(number, answer)
+        return ()
+
+    @abstractmethod
+    def take(self, effect: AnyEffect) -> tuple[int, AnswerT]:
+        """Give the number of a question with its answer, out of what a core of this kind asks."""
 
     def was_carried_out(self) -> None:
         """Do nothing: answers wake those that wait."""
 
-    @abstractmethod
     def was_closed(self) -> None:
         """Wake all that wait: nothing comes any more."""
+        self._questions.end()

@@ -553,6 +553,16 @@ class GroupHandle:
         """
         return await self._passage.call(self._group_handle.promote, force=force, timeout=timeout)
 
+    async def set_quota(
+        self, timeout: Seconds = ORDER_SECONDS, **limits: Unpack[QuotaLimits]
+    ) -> None:
+        """Change ``max_entries``, ``max_bytes`` or both for the group; ``None`` sets no limit.
+
+        It is of the group: every leader judges by it, now and after restarts. What is there stays,
+        even if it is more. Raises ``InvalidData``, ``NoQuorum`` and ``NotAllowed``.
+        """
+        return await self._passage.call(self._group_handle.set_quota, timeout, **limits)
+
 
 class Session(SessionBlock):
     """Keys that die with their holder: ``async with store.session(ttl=10) as session``.
@@ -908,16 +918,6 @@ class ReplicaStore(GroupHandle, StoreHandle, Reader, ObservedStore, Coordinating
         """
         return await self._passage.call(self._replica_store.verify, timeout)
 
-    async def set_quota(
-        self, timeout: Seconds = ORDER_SECONDS, **limits: Unpack[QuotaLimits]
-    ) -> None:
-        """Change ``max_entries``, ``max_bytes`` or both for the group; ``None`` sets no limit.
-
-        It is of the group: every leader judges by it, now and after restarts. What is there stays,
-        even if it is more. Raises ``InvalidData``, ``NoQuorum`` and ``NotAllowed``.
-        """
-        return await self._passage.call(self._replica_store.set_quota, timeout, **limits)
-
     def statistics(self) -> StoreStatistics:
         """Count what this replica has."""
         return self._passage.look(self._replica_store.statistics)
@@ -1252,16 +1252,6 @@ class ReplicaLog(GroupHandle, LogHandle):
         Without a majority it raises ``NoQuorum`` after ``timeout`` seconds.
         """
         return await self._passage.call(self._replica_log.catch_up, timeout)
-
-    async def set_quota(
-        self, timeout: Seconds = ORDER_SECONDS, **limits: Unpack[QuotaLimits]
-    ) -> None:
-        """Change ``max_entries``, ``max_bytes`` or both for the group; ``None`` sets no limit.
-
-        It is of the group: every leader judges by it, now and after restarts. What is there stays,
-        even if it is more. Raises ``InvalidData``, ``NoQuorum`` and ``NotAllowed``.
-        """
-        return await self._passage.call(self._replica_log.set_quota, timeout, **limits)
 
     async def set_retention(
         self,

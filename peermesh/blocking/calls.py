@@ -460,6 +460,14 @@ class GroupHandle:
         """
         return self._passage.call(self._group_handle.promote, force=force, timeout=timeout)
 
+    def set_quota(self, timeout: Seconds = ORDER_SECONDS, **limits: Unpack[QuotaLimits]) -> None:
+        """Change ``max_entries``, ``max_bytes`` or both for the group; ``None`` sets no limit.
+
+        It is of the group: every leader judges by it, now and after restarts. What is there stays,
+        even if it is more. Raises ``InvalidData``, ``NoQuorum`` and ``NotAllowed``.
+        """
+        return self._passage.call(self._group_handle.set_quota, timeout, **limits)
+
 
 class Session(SessionBlock):
     """Keys that die with their holder: ``async with store.session(ttl=10) as session``.
@@ -808,14 +816,6 @@ class ReplicaStore(GroupHandle, StoreHandle, Reader, ObservedStore, Coordinating
         """
         return self._passage.call(self._replica_store.verify, timeout)
 
-    def set_quota(self, timeout: Seconds = ORDER_SECONDS, **limits: Unpack[QuotaLimits]) -> None:
-        """Change ``max_entries``, ``max_bytes`` or both for the group; ``None`` sets no limit.
-
-        It is of the group: every leader judges by it, now and after restarts. What is there stays,
-        even if it is more. Raises ``InvalidData``, ``NoQuorum`` and ``NotAllowed``.
-        """
-        return self._passage.call(self._replica_store.set_quota, timeout, **limits)
-
     def statistics(self) -> StoreStatistics:
         """Count what this replica has."""
         return self._passage.call_sync(self._replica_store.statistics)
@@ -1158,14 +1158,6 @@ class ReplicaLog(GroupHandle, LogHandle):
         Without a majority it raises ``NoQuorum`` after ``timeout`` seconds.
         """
         return self._passage.call(self._replica_log.catch_up, timeout)
-
-    def set_quota(self, timeout: Seconds = ORDER_SECONDS, **limits: Unpack[QuotaLimits]) -> None:
-        """Change ``max_entries``, ``max_bytes`` or both for the group; ``None`` sets no limit.
-
-        It is of the group: every leader judges by it, now and after restarts. What is there stays,
-        even if it is more. Raises ``InvalidData``, ``NoQuorum`` and ``NotAllowed``.
-        """
-        return self._passage.call(self._replica_log.set_quota, timeout, **limits)
 
     def set_retention(
         self,

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+import trio
+
+from endpoint.pubsub.messages import Missed
 from endpoint.pubsub.subscriber import Subscriber
 from endpoint.replicas.attaching import PATIENCE_SECONDS, Backend, Patience
-from endpoint.replicas.attachments import Attachments, Wanted
+from endpoint.replicas.attachments import Attachments, Machinery, Wanted
 from endpoint.replicas.files import Opened
 from endpoint.replicas.logs.log import Log, ReplicaLog
-from endpoint.replicas.logs.log_collector import collect
 from endpoint.replicas.logs.log_proxy import LogProxyPart
 from endpoint.replicas.logs.part import LogPart
 from endpoint.replicas.options import log_quota, take_quota, take_retention
 from endpoint.replicas.part import Single
-from endpoint.replicas.parts import Kind, NamedTopics, topics_of
+from endpoint.replicas.parts import NamedTopics, topics_of
 from endpoint.replicas.runner import Host
 from endpoint.surroundings import Surroundings
 from stores.group.codec import GroupCodec
@@ -27,28 +29,33 @@ from stores.log.codec import LogCodec
 from stores.log.machine import LogMachine
 from stores.log.rights import right_of
 from stores.quota import STORE_QUOTA
-from stores.replica.beginning import Beginning, World
 from stores.replica.logs.books import BookKeeper
 from stores.replica.logs.core import LogCore
 from stores.replica.logs.outbox import LogOutbox
 from stores.replica.logs.outside import LogProxy
-from stores.replica.roster import Roster
-from wire.errors import BackendFailure, InvalidData, NoSuchMaster
-from wire.identifiers import EntityId
+from wire.errors import BackendFailure, InvalidData, NoSuchMaster, StoreError
+from wire.logs import logger_of
 
 if TYPE_CHECKING:
     from endpoint.replicas.logs.files import LogReplicaFiles
+
+logger = logger_of("peermesh.log")
 
 
 class LogAttachments(Attachments[LogCore, LogMachine, "LogReplicaFiles", LogPart]):
     """The logs of one endpoint."""
 
-    kind: ClassVar[Kind] = "log"
-    words = LogOutbox.words
-    attach = "attach_log_replica"
-    first_object = 1 << 33  # Those of stores count from lower numbers.
-    usual = Patience(PATIENCE_SECONDS)
-    _right_of = staticmethod(right_of)
+    machinery = Machinery(
+        kind="log",
+        words=LogOutbox.words,
+        attach="attach_log_replica",
+        first_object=1 << 33,  # those of stores count from lower numbers
+        usual=Patience(PATIENCE_SECONDS),
+        right_of=right_of,
+        new_codec=lambda: GroupCodec(LogCodec()),
+        new_core=LogCore,
+        new_keeper=BookKeeper,
+    )
 
     def __init__(
         self,
@@ -118,29 +125,19 @@ class LogAttachments(Attachments[LogCore, LogMachine, "LogReplicaFiles", LogPart
             raise NoSuchMaster(f"log {name} has its keeper at this endpoint: use its handle")
         self._check_unused(name, topics)
         ticks, now_ns = Patience(patience).ticks, self._around.now_ns()
-        core = LogProxy(self._entity(), GroupCodec(LogCodec()), now_ns, ticks)
+        core = LogProxy(self._entity(), self.machinery.new_codec(), now_ns, ticks)
         part = LogProxyPart(core, partial(self._replicas, name), patience)
         self._run_proxy(name, part)
         return Log(part, self._collect)
 
     def _collect(self, log: Log, topics: Sequence[str]) -> None:
         if topics:
-            log.runner.start_task(collect, log, self._subscribe(*topics))
+            log.runner.start_task(_collect, log, self._subscribe(*topics))
 
     # -- of logs alone ---------------------------------------------------------------------------
 
     def _machine(self, name: str, partitions: int | None) -> LogMachine:
         return LogMachine(f"log {name}", 1 if partitions is None else partitions, STORE_QUOTA)
-
-    def _new_core(
-        self,
-        entity: EntityId,
-        roster: Roster,
-        machine: LogMachine,
-        beginning: Beginning,
-        world: World,
-    ) -> LogCore:
-        return LogCore(entity, roster, machine, GroupCodec(LogCodec()), beginning, world)
 
     def _new_part(
         self,
@@ -160,9 +157,6 @@ class LogAttachments(Attachments[LogCore, LogMachine, "LogReplicaFiles", LogPart
         if opened.parts:
             machine.install(opened.parts)
         machine.beside_runs()
-
-    def _follow(self, core: LogCore, machine: LogMachine, applied: int) -> None:
-        core.carrier.keeper = BookKeeper(machine, applied)
 
     def has_group(self, name: str) -> bool:
         """Tell whether a replica group keeps a log."""
@@ -194,3 +188,34 @@ def _leads(stored: Stored) -> bool | None:
         if isinstance(entry, VotersEntry):
             voters = entry.voters
     return stored.promises.member in voters if voters else None
+
+
+async def _collect(log: Log, subscriber: Subscriber) -> None:
+    """Append what comes, until the log or the endpoint ends, or the log has another keeper.
+
+    That one collects, if it is told to: what both collect would be there twice. While the disk is
+    busy the subscriber fills, and slows the publishers down.
+    """
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_end_with, log, nursery.cancel_scope)
+        try:
+            await _append_all(log, subscriber)
+        except StoreError as error:
+            logger.warning("log %s collects no longer: %s", log.name(), error)
+        nursery.cancel_scope.cancel()
+
+
+async def _append_all(log: Log, subscriber: Subscriber) -> None:
+    with subscriber:
+        async for topic, value in subscriber:
+            if isinstance(value, Missed):
+                logger.warning("log %s: %d messages were missed", log.name(), value.count)
+            else:
+                await log.append(value, key=topic)
+
+
+@trio.lowlevel.enable_ki_protection  # As the task that it belongs to.
+async def _end_with(log: Log, scope: trio.CancelScope) -> None:
+    while log.runner.error is None and log.is_keeper():
+        await log.runner.changed.park()
+    scope.cancel()

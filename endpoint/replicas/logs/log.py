@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Unpack
 
@@ -19,7 +18,6 @@ from endpoint.replicas.options import take_retention
 from stores.log.bodies import ChangeRetention
 from stores.quota import QuotaLimits
 from stores.statistics import LogStatistics
-from stores.table.bodies import ChangeQuota
 from wire.public import public
 
 
@@ -115,17 +113,6 @@ class ReplicaLog(GroupHandle, LogHandle):
         Without a majority it raises ``NoQuorum`` after ``timeout`` seconds.
         """
         await self.part.await_linear(order_seconds(timeout))
-
-    async def set_quota(
-        self, timeout: Seconds = ORDER_SECONDS, **limits: Unpack[QuotaLimits]
-    ) -> None:
-        """Change ``max_entries``, ``max_bytes`` or both for the group; ``None`` sets no limit.
-
-        It is of the group: every leader judges by it, now and after restarts. What is there stays,
-        even if it is more. Raises ``InvalidData``, ``NoQuorum`` and ``NotAllowed``.
-        """
-        quota = replace(self.part.core.meter.quota, **limits)
-        await self.part.ask(ChangeQuota(quota), order_seconds(timeout))
 
     async def set_retention(
         self,

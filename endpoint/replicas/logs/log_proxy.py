@@ -14,7 +14,6 @@ from endpoint.replicas.logs.log_reading import Batch
 from endpoint.replicas.logs.log_receipts import LogPromotion
 from endpoint.replicas.parts import AnyEffect, Kind
 from endpoint.replicas.proxying import FindReplicas, ProxyPart
-from endpoint.replicas.questions import Questions
 from endpoint.replicas.receipts import store_error
 from stores.log.limits import WAIT_TICKS_MAX
 from stores.log.messages import (
@@ -38,7 +37,7 @@ from stores.replica.logs.outside import LogProxy
 from wire.errors import ErrorCode, NotAllowed, PromotionRefused, StoreClosed
 
 
-class LogProxyPart(ProxyPart[LogProxy]):
+class LogProxyPart(ProxyPart[LogProxy, Answer]):
     """The questions of a log's proxy."""
 
     kind: ClassVar[Kind] = "log"
@@ -46,22 +45,15 @@ class LogProxyPart(ProxyPart[LogProxy]):
     def __init__(self, core: LogProxy, find_replicas: FindReplicas, patience: float) -> None:
         """Ask for so many seconds of ``patience``, where no keeper answers."""
         super().__init__(core, find_replicas)
-        self._questions: Questions[Answer] = Questions()
         self.source = RemoteSource(self, patience)
         """Where the handle reads."""
 
     # -- for the runner --------------------------------------------------------------------------
 
-    def carry_out(self, effect: AnyEffect) -> Sequence[AnyEffect]:
-        """Do what only proxies of logs ask."""
-        if not isinstance(effect, QueryAnswered):
-            return super().carry_out(effect)
-        self._questions.answer(effect.answer.query, effect.answer)
-        return ()
-
-    def was_closed(self) -> None:
-        """Wake all that wait: nothing comes any more."""
-        self._questions.end()
+    def take(self, effect: AnyEffect) -> tuple[int, Answer]:
+        """Give the number of a question with its answer, out of what a core of this kind asks."""
+        assert isinstance(effect, QueryAnswered), effect
+        return effect.answer.query, effect.answer
 
     # -- for handles -----------------------------------------------------------------------------
 

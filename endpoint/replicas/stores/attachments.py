@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from endpoint.replicas.attaching import BUFFER_SECONDS, Backend, Patience
-from endpoint.replicas.attachments import Attachments
+from endpoint.replicas.attachments import Attachments, Machinery
 from endpoint.replicas.files import Opened
 from endpoint.replicas.options import take_quota
 from endpoint.replicas.part import Single
-from endpoint.replicas.parts import Kind, topics_of
+from endpoint.replicas.parts import topics_of
 from endpoint.replicas.stores.part import TablePart
 from endpoint.replicas.stores.store import ReplicaStore, Store
 from endpoint.replicas.stores.store_proxy import StoreProxy, StoreProxyPart
 from stores.group.codec import GroupCodec
 from stores.group.membership import Declared
 from stores.quota import STORE_QUOTA
-from stores.replica.beginning import Beginning, World
 from stores.replica.lazy import RowKeeper, packed
-from stores.replica.roster import Roster
 from stores.replica.tables.core import TableCore
 from stores.replica.tables.outbox import TableOutbox
 from stores.replica.tables.outside import TableProxy
 from stores.table.codec import TableCodec
 from stores.table.machine import TableMachine
 from stores.table.rights import right_of
-from wire.identifiers import EntityId
 
 if TYPE_CHECKING:
     from endpoint.replicas.stores.files import ReplicaFiles
@@ -35,12 +32,17 @@ if TYPE_CHECKING:
 class StoreAttachments(Attachments[TableCore, TableMachine, "ReplicaFiles", TablePart]):
     """The stores of one endpoint."""
 
-    kind: ClassVar[Kind] = "store"
-    words = TableOutbox.words
-    attach = "attach_replica"
-    first_object = 1 << 32
-    usual = Patience(BUFFER_SECONDS)
-    _right_of = staticmethod(right_of)
+    machinery = Machinery(
+        kind="store",
+        words=TableOutbox.words,
+        attach="attach_replica",
+        first_object=1 << 32,
+        usual=Patience(BUFFER_SECONDS),
+        right_of=right_of,
+        new_codec=lambda: GroupCodec(TableCodec()),
+        new_core=TableCore,
+        new_keeper=RowKeeper,
+    )
 
     async def attach_master(
         self, name: str, backend: Backend, options: dict[str, object], *, fresh: bool = False
@@ -74,9 +76,8 @@ class StoreAttachments(Attachments[TableCore, TableMachine, "ReplicaFiles", Tabl
         """Start a proxy of a store, whether a leader of its group is known or not."""
         self._check_right(name, "read", "write")
         self._check_unused(name, topics_of("store", name))
-        ticks = Patience(mutation_buffer_interval).ticks
-        now_ns = self._around.now_ns()
-        core = TableProxy(self._entity(), GroupCodec(TableCodec()), now_ns, ticks)
+        ticks, now_ns = Patience(mutation_buffer_interval).ticks, self._around.now_ns()
+        core = TableProxy(self._entity(), self.machinery.new_codec(), now_ns, ticks)
         part = StoreProxyPart(core, partial(self._replicas, name))
         self._run_proxy(name, part)
         return StoreProxy(part)
@@ -85,16 +86,6 @@ class StoreAttachments(Attachments[TableCore, TableMachine, "ReplicaFiles", Tabl
 
     def _machine(self, name: str, partitions: int | None) -> TableMachine:
         return TableMachine(f"store {name}", STORE_QUOTA)
-
-    def _new_core(
-        self,
-        entity: EntityId,
-        roster: Roster,
-        machine: TableMachine,
-        beginning: Beginning,
-        world: World,
-    ) -> TableCore:
-        return TableCore(entity, roster, machine, GroupCodec(TableCodec()), beginning, world)
 
     def _new_part(
         self,
@@ -113,9 +104,6 @@ class StoreAttachments(Attachments[TableCore, TableMachine, "ReplicaFiles", Tabl
     def _install(self, machine: TableMachine, opened: Opened) -> None:
         machine.install(opened.parts)
         packed(machine)
-
-    def _follow(self, core: TableCore, machine: TableMachine, applied: int) -> None:
-        core.carrier.keeper = RowKeeper(machine, applied)
 
     def has_group(self, name: str) -> bool:
         """Tell whether a replica group keeps a store."""

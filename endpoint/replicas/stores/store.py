@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Final, Unpack
 
 from endpoint import arguments
 from endpoint.barriers import Seconds
-from endpoint.replicas.attaching import ORDER_SECONDS, READ_SECONDS, Backend, backend_of
+from endpoint.replicas.attaching import READ_SECONDS, Backend, backend_of
 from endpoint.replicas.handle import GroupHandle, order_seconds
 from endpoint.replicas.options import take_quota
 from endpoint.replicas.receipts import Receipt
@@ -30,7 +29,6 @@ from endpoint.replicas.stores.store_handle import StoreHandle
 from endpoint.replicas.stores.watching import DecodedCommits, Watch, selection_of, start_of
 from stores.quota import STORE_QUOTA, QuotaLimits
 from stores.statistics import StoreStatistics
-from stores.table.bodies import ChangeQuota
 from stores.watches import Bookmark
 from wire.decoding import decode
 from wire.encoding import encode
@@ -252,19 +250,6 @@ class ReplicaStore(GroupHandle, StoreHandle, Reader, ObservedStore, Coordinating
         ``NotAllowed``.
         """
         return await self.part.verify(order_seconds(timeout))
-
-    # The quota.
-
-    async def set_quota(
-        self, timeout: Seconds = ORDER_SECONDS, **limits: Unpack[QuotaLimits]
-    ) -> None:
-        """Change ``max_entries``, ``max_bytes`` or both for the group; ``None`` sets no limit.
-
-        It is of the group: every leader judges by it, now and after restarts. What is there stays,
-        even if it is more. Raises ``InvalidData``, ``NoQuorum`` and ``NotAllowed``.
-        """
-        quota = replace(self.part.table.meter.quota, **limits)
-        await self.part.ask(ChangeQuota(quota), order_seconds(timeout))
 
     def statistics(self) -> StoreStatistics:
         """Count what this replica has."""

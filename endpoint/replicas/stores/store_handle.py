@@ -28,7 +28,7 @@ PUT_UNIQUE_SECONDS: Final = 10.0
 class StoreHandle(ReplicaHandle):
     """Changes a store through its runner: a master's, a clone's or a proxy's."""
 
-    def __init__(self, part: GroupPart[Any] | ProxyPart[Any]) -> None:
+    def __init__(self, part: GroupPart[Any] | ProxyPart[Any, Any]) -> None:
         """Ask through ``part``."""
         super().__init__(part.runner)
         self.requests: Requests = part.core.requests

@@ -10,8 +10,7 @@ import trio
 
 from endpoint.replicas.attaching import READ_SECONDS
 from endpoint.replicas.parts import AnyEffect, Kind
-from endpoint.replicas.proxying import FindReplicas, ProxyPart
-from endpoint.replicas.questions import Questions
+from endpoint.replicas.proxying import ProxyPart
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.reading import Reader, check_revision
 from endpoint.replicas.stores.store_handle import StoreHandle
@@ -31,28 +30,15 @@ from wire.errors import NotAllowed, RevisionGone, StaleData
 from wire.public import public
 
 
-class StoreProxyPart(ProxyPart[TableProxy]):
+class StoreProxyPart(ProxyPart[TableProxy, ReadAnswered]):
     """The questions of a store's proxy."""
 
     kind: ClassVar[Kind] = "store"
 
-    def __init__(self, core: TableProxy, find_replicas: FindReplicas) -> None:
-        """Tell ``core`` which replicas there are, from time to time."""
-        super().__init__(core, find_replicas)
-        self._questions: Questions[ReadAnswered] = Questions()
-
-    # -- for the runner --------------------------------------------------------------------------
-
-    def carry_out(self, effect: AnyEffect) -> Sequence[AnyEffect]:
-        """Do what only proxies of stores ask."""
-        if not isinstance(effect, ReadAnswered):
-            return super().carry_out(effect)
-        self._questions.answer(effect.token, effect)
-        return ()
-
-    def was_closed(self) -> None:
-        """Wake all that wait: nothing comes any more."""
-        self._questions.end()
+    def take(self, effect: AnyEffect) -> tuple[int, ReadAnswered]:
+        """Give the number of a question with its answer, out of what a core of this kind asks."""
+        assert isinstance(effect, ReadAnswered), effect
+        return effect.token, effect
 
     # -- for handles -----------------------------------------------------------------------------
 
