@@ -17,7 +17,6 @@ from endpoint.replicas.parts import AnyEffect, Kind, Topics, topics_of
 from endpoint.replicas.questions import Questions
 from endpoint.replicas.runner import Runner
 from net.wakeup import Wakeup
-from stores.effects import ToProxy
 from stores.group.effects import WriteMark
 from stores.group.membership import MemberStatus
 from stores.group.words import Order
@@ -97,9 +96,9 @@ class GroupPart(ABC, Generic[CoreT]):
         """
         topics = topics_of(self.kind, name)
         if self.single is None:
-            return Topics(topics.group, topics.group)
+            return Topics(topics.group, topics.group, topics.proxies)
         role = topics.leader if self.single.is_master else topics.copy
-        return Topics(topics.group, topics.group, role)
+        return Topics(topics.group, topics.group, topics.proxies, role)
 
     def survey(self) -> None:
         """Do nothing: members say themselves where they are."""
@@ -116,9 +115,6 @@ class GroupPart(ABC, Generic[CoreT]):
                     self.backend.write_mark(effect)
                 except BackendFailure as error:
                     return self.core.commit_failed(0, str(error))
-            case ToProxy(to, payload):
-                proxies = topics_of(self.kind, self.runner.name).proxies
-                self.runner.send_command(proxies, to, payload)
             case AskDone(token):
                 self._asks.answer(token, effect)
             case OrderDone(token, members):

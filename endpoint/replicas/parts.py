@@ -106,10 +106,11 @@ def topics_of(kind: Kind, name: str) -> NamedTopics:
 
 
 class Topics(NamedTuple):
-    """Where a core hears commands, where it speaks, and where it maybe hears more."""
+    """Where a core hears commands, where it speaks, to proxies, too, and maybe hears more."""
 
     hears: str
     speaks: str
+    proxies: str
     also_hears: str | None = None
 
 

@@ -38,7 +38,7 @@ class ProxyPart(ABC, Generic[CoreT, AnswerT]):
     def topics(self, name: str) -> Topics:
         """Hear on the proxies' topic, and speak to replicas on that of their group."""
         topics = topics_of(self.kind, name)
-        return Topics(topics.proxies, topics.group)
+        return Topics(topics.proxies, topics.group, topics.proxies)
 
     def survey(self) -> None:
         """Tell the proxy which replicas there are now: paths may be others, too."""

@@ -33,6 +33,7 @@ from stores.effects import (
     QuotaCrossed,
     Resolve,
     SecondMaster,
+    ToProxy,
     Unicast,
 )
 from stores.outcomes import Outcome as Outcomes
@@ -416,15 +417,13 @@ class Runner:
                     self._host.send_command(self._topics.speaks, None, payload)
                 case Unicast(to, payload):
                     self._host.send_command(self._topics.speaks, to, payload)
+                case ToProxy(to, payload):
+                    self._host.send_command(self._topics.proxies, to, payload)
                 case _:
                     todo += self._tell(effect)
         if self.core.has_work:
             self._work.unpark_all()
         self._part.was_carried_out()
-
-    def send_command(self, topic: str, to: EndpointId | None, payload: bytes) -> None:
-        """Send a command on a topic of the store's."""
-        self._host.send_command(topic, to, payload)
 
     def _tell(self, effect: AnyEffect) -> Sequence[AnyEffect]:
         match effect:
