@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from endpoint.replicas.handle import GroupMember as GroupMember
     from endpoint.replicas.logs.log import Log as Log, ReplicaLog as ReplicaLog
     from endpoint.replicas.logs.log_consumer import LogConsumer as LogConsumer
-    from endpoint.replicas.logs.log_entries import LogEntry as LogEntry, Start as Start
+    from endpoint.replicas.logs.log_reading import LogEntry as LogEntry, Start as Start
     from endpoint.replicas.logs.log_receipts import (
         AppendReceipt as AppendReceipt,
         LogPromotion as LogPromotion,

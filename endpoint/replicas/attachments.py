@@ -15,7 +15,7 @@ from endpoint.mesh.status import StatusCode
 from endpoint.replicas.attaching import LEADER_SECONDS, Backend, Patience
 from endpoint.replicas.disk import reading
 from endpoint.replicas.files import MemberFiles, Opened
-from endpoint.replicas.guarding import GroupGuarding, Guarding
+from endpoint.replicas.guarding import GroupGuarding, check_own_rights
 from endpoint.replicas.making import Making
 from endpoint.replicas.part import CoreT, GroupPart, Single
 from endpoint.replicas.parts import Kind, NamedTopics, topics_of
@@ -324,7 +324,7 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
     # -- what is in the way ----------------------------------------------------------------------
 
     def _check_right(self, name: str, *rights: str) -> None:
-        Guarding(self._host.core, name).check(*rights)
+        check_own_rights(self._host.core, name, *rights)
 
     def _check_free(self, name: str) -> None:
         """Raise ``MasterExists`` where it is led alone, ``StoreError`` if it is in use here."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from endpoint.pubsub.queueing import Overflow as Overflow
     from endpoint.replicas.attaching import Backend as Backend
     from endpoint.replicas.handle import GroupMember as GroupMember
-    from endpoint.replicas.logs.log_entries import LogEntry as LogEntry, Start as Start
+    from endpoint.replicas.logs.log_reading import LogEntry as LogEntry, Start as Start
     from endpoint.replicas.logs.log_receipts import (
         AppendReceipt as AppendReceipt,
         LogPromotion as LogPromotion,

@@ -26,7 +26,7 @@ from endpoint.replicas.attaching import (
     Backend,
 )
 from endpoint.replicas.handle import AWAIT_IDLE_SECONDS
-from endpoint.replicas.logs.log_entries import READ_LIMIT, Start
+from endpoint.replicas.logs.log_reading import READ_LIMIT, Start
 from endpoint.replicas.stores.events import QUEUE_SIZE
 from endpoint.replicas.stores.store import VERIFY_SECONDS
 from peermesh.blocking.asking import Asking, CopyReads
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     )
     from endpoint.replicas.logs.log import Log as CoreLog, ReplicaLog as CoreReplicaLog
     from endpoint.replicas.logs.log_consumer import LogConsumer as CoreLogConsumer
-    from endpoint.replicas.logs.log_entries import LogEntry
     from endpoint.replicas.logs.log_handle import LogHandle as CoreLogHandle
+    from endpoint.replicas.logs.log_reading import LogEntry
     from endpoint.replicas.logs.log_receipts import AppendReceipt, LogPromotion
     from endpoint.replicas.receipts import Receipt
     from endpoint.replicas.stores.events import Events as CoreEvents, StoreEvent

@@ -9,15 +9,15 @@ from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.replicas.handle import ReplicaHandle
 from endpoint.replicas.logs.log_consumer import LogConsumer
-from endpoint.replicas.logs.log_entries import (
+from endpoint.replicas.logs.log_proxy import LogProxyPart
+from endpoint.replicas.logs.log_reading import (
     READ_LIMIT,
     LogEntry,
+    Source,
     Start,
     check_positions,
     entries_of,
 )
-from endpoint.replicas.logs.log_proxy import LogProxyPart
-from endpoint.replicas.logs.log_reading import Source
 from endpoint.replicas.logs.log_receipts import AppendReceipt
 from endpoint.replicas.logs.part import LogPart
 from endpoint.replicas.receipts import Receipt

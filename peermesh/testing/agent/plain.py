@@ -8,7 +8,7 @@ from typing import Any
 from endpoint.mesh.status import StatusCode, StatusEvent
 from endpoint.pubsub.messages import Message, Missed
 from endpoint.replicas.handle import GroupMember
-from endpoint.replicas.logs.log_entries import LogEntry
+from endpoint.replicas.logs.log_reading import LogEntry
 from endpoint.replicas.stores.outcomes import Promotion, Verification
 from endpoint.replicas.stores.reading import Entry
 from endpoint.replicas.stores.watching import Change, Commit, WatchItem

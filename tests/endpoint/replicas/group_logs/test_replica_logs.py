@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from endpoint import Endpoint
-from endpoint.replicas.logs.log_entries import Start
+from endpoint.replicas.logs.log_reading import Start
 from peermesh.testing.time_limits import limit
 from stores.sealing import StorageKey, StorageKeys
 from wire.errors import (
