@@ -82,14 +82,10 @@ from wire.values import Value
 
 if TYPE_CHECKING:
     from endpoint.inspection import Snapshot
-    from endpoint.replicas.group_logs.attachments import GroupLogAttachments
-    from endpoint.replicas.group_logs.replica import ReplicaLog
-    from endpoint.replicas.group_logs.single import SingleLogs
-    from endpoint.replicas.groups.attachments import GroupAttachments
-    from endpoint.replicas.groups.replica import ReplicaStore
-    from endpoint.replicas.groups.single_stores import SingleStores
-    from endpoint.replicas.logs.log import Log
-    from endpoint.replicas.stores.store import Store
+    from endpoint.replicas.logs.attachments import LogAttachments
+    from endpoint.replicas.logs.log import Log, ReplicaLog
+    from endpoint.replicas.stores.attachments import StoreAttachments
+    from endpoint.replicas.stores.store import ReplicaStore, Store
     from endpoint.replicas.stores.store_proxy import StoreProxy
 
 logger = logger_of("peermesh.endpoint")
@@ -192,10 +188,8 @@ class Endpoint(Bound):
             lambda: self.describe().to_dict(),
             is_answering=self.settings.admin,
         )
-        self._attachments: SingleStores | None = None
-        self._log_attachments: SingleLogs | None = None
-        self._group_attachments: GroupAttachments | None = None
-        self._group_log_attachments: GroupLogAttachments | None = None
+        self._store_attachments: StoreAttachments | None = None
+        self._log_attachments: LogAttachments | None = None
         self._network = Network(
             credentials,
             allow_plain=self.settings.allow_plain,
@@ -757,7 +751,6 @@ class Endpoint(Bound):
         name = arguments.text("name", name)
         backend = backend_of(backend)
         arguments.refuse_replicas(options)
-        self._check_open()
         attach = partial(self._stores().attach_master, fresh=bool(fresh))
         return Attaching(partial(attach, name, backend, options))
 
@@ -778,9 +771,7 @@ class Endpoint(Bound):
         name = arguments.text("name", name)
         stale = _interval("stale_interval", stale_interval)
         buffer = _limit("mutation_buffer_interval", mutation_buffer_interval)
-        self._check_open()
-        attach = self._stores().attach_clone
-        return Attaching(partial(attach, name, stale, buffer))
+        return Attaching(partial(self._stores().attach_clone, name, stale, buffer))
 
     def attach_replica(
         self,
@@ -813,8 +804,7 @@ class Endpoint(Bound):
         name = arguments.text("name", name)
         declared = declared_voters(voters, is_founder=found)
         backend, seconds = backend_of(backend), _limit("patience", patience)
-        self._check_open()
-        attach = self._groups().attach
+        attach = self._stores().attach_replica
         return Attaching(partial(attach, name, declared, backend, options, seconds))
 
     def attach_proxy(
@@ -829,9 +819,7 @@ class Endpoint(Bound):
         """
         name = arguments.text("name", name)
         buffer = _limit("mutation_buffer_interval", mutation_buffer_interval)
-        self._check_open()
-        attach = self._stores().attach_proxy
-        return Attaching(partial(attach, name, buffer))
+        return Attaching(partial(self._stores().attach_proxy, name, buffer))
 
     # Logs.
 
@@ -864,8 +852,7 @@ class Endpoint(Bound):
         arguments.refuse_replicas(options, "log")
         if partitions is not None:
             partitions = arguments.count("partitions", partitions)
-        self._check_open()
-        attach = partial(self._logs().attach_log, fresh=bool(fresh))
+        attach = partial(self._logs().attach_keeper, fresh=bool(fresh))
         return Attaching(partial(attach, name, wanted, partitions, backend, options))
 
     def attach_log_clone(
@@ -885,10 +872,9 @@ class Endpoint(Bound):
         """
         name = arguments.text("name", name)
         backend = backend_of(backend)
-        limits = (_interval("stale_interval", stale_interval), _limit("patience", patience))
-        self._check_open()
-        follow = self._logs().attach_clone
-        return Attaching(partial(follow, name, backend, options, limits))
+        stale, limit = _interval("stale_interval", stale_interval), _limit("patience", patience)
+        attach = self._logs().attach_follower
+        return Attaching(partial(attach, name, backend, options, stale, limit))
 
     def attach_log_proxy(
         self, name: str, *, patience: Seconds = PATIENCE_SECONDS
@@ -899,7 +885,6 @@ class Endpoint(Bound):
         """
         name = arguments.text("name", name)
         limit = _limit("patience", patience)
-        self._check_open()
         return Attaching(partial(self._logs().attach_proxy, name, limit))
 
     def attach_log_replica(
@@ -927,44 +912,28 @@ class Endpoint(Bound):
         backend, seconds = backend_of(backend), _limit("patience", patience)
         if partitions is not None:
             partitions = arguments.count("partitions", partitions)
-        self._check_open()
-        attach = self._group_logs().attach
+        attach = self._logs().attach_replica
         return Attaching(partial(attach, name, declared, partitions, backend, options, seconds))
 
-    def _logs(self) -> SingleLogs:
+    def _stores(self) -> StoreAttachments:
+        self._check_open()
+        if self._store_attachments is None:
+            with first_use():
+                from endpoint.replicas.stores.attachments import StoreAttachments
+
+            name = self._name_in_groups()
+            self._store_attachments = StoreAttachments(self.loop, self._around, name)
+        return self._store_attachments
+
+    def _logs(self) -> LogAttachments:
+        self._check_open()
         if self._log_attachments is None:
             with first_use():
-                from endpoint.replicas.group_logs.single import SingleLogs
+                from endpoint.replicas.logs.attachments import LogAttachments
 
-            groups = self._group_logs()
-            self._log_attachments = SingleLogs(self.loop, self._around, groups, self.subscribe)
+            name, subscribe = self._name_in_groups(), self.subscribe
+            self._log_attachments = LogAttachments(self.loop, self._around, name, subscribe)
         return self._log_attachments
-
-    def _stores(self) -> SingleStores:
-        if self._attachments is None:
-            with first_use():
-                from endpoint.replicas.groups.single_stores import SingleStores
-
-            self._attachments = SingleStores(self.loop, self._around, self._groups())
-        return self._attachments
-
-    def _groups(self) -> GroupAttachments:
-        if self._group_attachments is None:
-            with first_use():
-                from endpoint.replicas.groups.attachments import GroupAttachments
-
-            own_name = self._name_in_groups()
-            self._group_attachments = GroupAttachments(self.loop, self._around, own_name)
-        return self._group_attachments
-
-    def _group_logs(self) -> GroupLogAttachments:
-        if self._group_log_attachments is None:
-            with first_use():
-                from endpoint.replicas.group_logs.attachments import GroupLogAttachments
-
-            own_name = self._name_in_groups()
-            self._group_log_attachments = GroupLogAttachments(self.loop, self._around, own_name)
-        return self._group_log_attachments
 
     def _name_in_groups(self) -> str:
         authorisation = self._core.authorisation

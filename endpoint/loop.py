@@ -84,7 +84,7 @@ from wire.scalars import shorten
 from wire.topics import check_topic
 
 if TYPE_CHECKING:
-    from endpoint.replicas.hosting import Replica
+    from endpoint.replicas.runner import Runner
 
 logger = logger_of("peermesh.endpoint")
 
@@ -121,7 +121,7 @@ class EndpointLoop:
         self.turn = 0
         self.peerings: dict[EndpointId, Peering] = {}
         self.readers = Readers()
-        self.stores: dict[str, Replica] = {}
+        self.stores: dict[str, Runner] = {}
         self._discovered: list[EndpointId] = []
         self.status = StatusHub()
         self.flight = FlightRecorder(core.local)
@@ -333,7 +333,7 @@ class EndpointLoop:
         """Have the commands on a topic heard; raises ``LimitExceeded``."""
         self.apply(self.core.attach_store(topic, hearer))
 
-    def add_store(self, topic: str, store: Replica) -> None:
+    def add_store(self, topic: str, store: Runner) -> None:
         """Have a store live with the endpoint, and hear a topic; raises ``LimitExceeded``."""
         self.hear(topic, store)
         self.stores[topic] = store
@@ -360,11 +360,6 @@ class EndpointLoop:
         """Have nobody hear the commands on a topic any more."""
         self.stores.pop(topic, None)
         self.apply(self.core.detach_store(topic))
-
-    def move_store(self, store: Replica, hears_before: str) -> None:
-        """Have a store hear another topic than before, because it changed its role."""
-        self.add_store(store.hears, store)
-        self.drop_store(hears_before)
 
     def send_command(self, topic: str, to: EndpointId | None, payload: bytes) -> None:
         """Send a store's command."""

@@ -18,7 +18,7 @@ from endpoint.mesh.authorisation import Authorisation
 from endpoint.mesh.memory import ENDPOINTS_MAX
 from endpoint.pubsub.messages import Shape
 from endpoint.pubsub.queueing import Overflow, Queueing
-from endpoint.replicas import storage_keys
+from endpoint.replicas.attaching import KEY_VARIABLES
 from handshake.credentials import MEMBER_NAME, Credentials
 from handshake.private_files import check_private
 from handshake.roles import Roles
@@ -62,7 +62,7 @@ COMMAND_LINE_VARIABLES: Final = ("PEERMESH_PEER", "PEERMESH_CONTEXT", "PEERMESH_
 """Where commands find the mesh: an endpoint does not look at them."""
 
 OTHER_VARIABLES: Final = frozenset(
-    {"PEERMESH_AUTHORITY_PASSPHRASE", *storage_keys.VARIABLES, *COMMAND_LINE_VARIABLES}
+    {"PEERMESH_AUTHORITY_PASSPHRASE", *KEY_VARIABLES, *COMMAND_LINE_VARIABLES}
 )
 """Variables with our prefix that are no settings of an endpoint."""
 

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from endpoint.pubsub.stream import StatusSubscriber as StatusSubscriber
     from endpoint.pubsub.subscriber import Subscriber as Subscriber
     from endpoint.replicas.attaching import Backend as Backend
-    from endpoint.replicas.group_logs.replica import ReplicaLog as ReplicaLog
-    from endpoint.replicas.groups.membership import GroupMember as GroupMember
-    from endpoint.replicas.groups.replica import ReplicaStore as ReplicaStore
-    from endpoint.replicas.logs.log import Log as Log, LogPromotion as LogPromotion
+    from endpoint.replicas.handle import GroupMember as GroupMember
+    from endpoint.replicas.logs.log import Log as Log, ReplicaLog as ReplicaLog
     from endpoint.replicas.logs.log_consumer import LogConsumer as LogConsumer
-    from endpoint.replicas.logs.log_entries import LogEntry as LogEntry, Start as Start
-    from endpoint.replicas.logs.log_receipts import AppendReceipt as AppendReceipt
+    from endpoint.replicas.logs.log_reading import LogEntry as LogEntry, Start as Start
+    from endpoint.replicas.logs.log_receipts import (
+        AppendReceipt as AppendReceipt,
+        LogPromotion as LogPromotion,
+    )
     from endpoint.replicas.receipts import Receipt as Receipt
     from endpoint.replicas.stores.events import Events as Events, StoreEvent as StoreEvent
     from endpoint.replicas.stores.locks import (
@@ -30,12 +31,14 @@ if TYPE_CHECKING:
         FencingToken as FencingToken,
         Lock as Lock,
     )
-    from endpoint.replicas.stores.promoting import Promotion as Promotion
+    from endpoint.replicas.stores.outcomes import (
+        Promotion as Promotion,
+        Verification as Verification,
+    )
     from endpoint.replicas.stores.reading import Entry as Entry, Page as Page, Reader as Reader
     from endpoint.replicas.stores.session import Session as Session
-    from endpoint.replicas.stores.store import Store as Store
+    from endpoint.replicas.stores.store import ReplicaStore as ReplicaStore, Store as Store
     from endpoint.replicas.stores.store_proxy import StoreProxy as StoreProxy
-    from endpoint.replicas.stores.verifying import Verification as Verification
     from endpoint.replicas.stores.watching import Change as Change, Commit as Commit, Watch as Watch
     from endpoint.settings import Settings as Settings
     from endpoint.statistics import (

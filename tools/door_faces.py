@@ -77,8 +77,8 @@ FACES: Final = {
             by_hand=(("blocking", words("put_unique")),),
             bases=(("blocking", "peermesh.blocking.asking:Asking"),),
         ),
-        Face(f"{_REPLICAS}/stores/observing.py:ObservedStore"),
-        Face(f"{_REPLICAS}/groups/membership.py:GroupHandle"),
+        Face(f"{_REPLICAS}/stores/store.py:ObservedStore"),
+        Face(f"{_REPLICAS}/handle.py:GroupHandle"),
         Face(
             f"{_REPLICAS}/stores/session.py:Session",
             hand=words("__aenter__ __aexit__"),
@@ -90,7 +90,7 @@ FACES: Final = {
         ),
         Face(f"{_REPLICAS}/stores/locks.py:Lock"),
         Face(f"{_REPLICAS}/stores/locks.py:Elections", copied=_LOOP),
-        Face(f"{_REPLICAS}/stores/coordinating.py:Coordinating"),
+        Face(f"{_REPLICAS}/stores/locks.py:Coordinating"),
         Face(
             f"{_REPLICAS}/stores/store.py:Store",
             local=words("is_master"),
@@ -101,7 +101,7 @@ FACES: Final = {
         ),
         Face(f"{_REPLICAS}/stores/store_proxy.py:StoreProxy"),
         Face(
-            f"{_REPLICAS}/groups/replica.py:ReplicaStore",
+            f"{_REPLICAS}/stores/store.py:ReplicaStore",
             at_once=(("get", "part.has_state"),),
             is_served=True,
         ),
@@ -109,7 +109,7 @@ FACES: Final = {
         Face(f"{_REPLICAS}/stores/watching.py:Watch", copied=_LOOP),
         Face(f"{_REPLICAS}/logs/log_handle.py:LogHandle"),
         Face(f"{_REPLICAS}/logs/log.py:Log", local=words("is_keeper")),
-        Face(f"{_REPLICAS}/group_logs/replica.py:ReplicaLog"),
+        Face(f"{_REPLICAS}/logs/log.py:ReplicaLog"),
         Face(f"{_REPLICAS}/logs/log_consumer.py:LogConsumer", copied=_LOOP),
         Face(
             "endpoint/pubsub/stream.py:StatusSubscriber",

@@ -24,7 +24,6 @@ from stores.replica.effects import ReplicaEffect, ToDisk
 from stores.replica.lazy import RowKeeper
 from stores.replica.roster import Roster
 from stores.replica.tables.core import TableCore
-from stores.table import Columns
 from stores.table.codec import TableCodec
 from stores.table.machine import TableMachine
 from wire.encoding import encode
@@ -74,7 +73,7 @@ class StoreTalk:
             ),
         )
         if is_master:
-            core.carrier.keeper = RowKeeper(machine, Columns(), 0)
+            core.carrier.keeper = RowKeeper(machine, 0)
         return core
 
     def attach(self) -> Sequence[str]:

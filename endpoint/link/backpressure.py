@@ -12,6 +12,7 @@ from endpoint.link import link
 from endpoint.link.connection import Connection
 from endpoint.link.hold_words import Holder, HoldWord
 from endpoint.link.holds import Holds
+from endpoint.link.peering import Peering
 from endpoint.mesh.core import EndpointCore
 from wire.identifiers import EndpointId
 from wire.messages import Credit, Hold, Withheld
@@ -25,21 +26,13 @@ class Place(link.Place, Protocol):
         """Whether its reserve is used up, too."""
 
 
-class HasConnection(Protocol):
-    """A peering, as far as words need it."""
-
-    @property
-    def connection(self) -> Connection:
-        """Give the connection to the peer."""
-
-
 class Backpressure:
     """The full places of one endpoint, and the holds of its own messages."""
 
     def __init__(
         self,
         core: EndpointCore,
-        peerings: Mapping[EndpointId, HasConnection],
+        peerings: Mapping[EndpointId, Peering],
         on_change: Callable[[], None],
         hold_seconds_max: float | None = None,
     ) -> None:

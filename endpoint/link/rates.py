@@ -14,9 +14,10 @@ The driver's part, for a link whose rates ``are_limited``::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from endpoint.link.limits import WINDOW_SIZE
+from endpoint.link.link import Link
 
 PAUSE_SECONDS_MAX: Final = 1.0
 """How long a connection is not read at a time: its keep-alives are heard in between."""
@@ -87,16 +88,6 @@ class Spent:
     messages: int = 0
 
 
-class Grants(Protocol):
-    """What can have its credit withheld: a ``Link``."""
-
-    def withhold(self, place: PeerRates, /) -> bool:
-        """Grant nothing while this is so."""
-
-    def restore(self, place: PeerRates, /) -> None:
-        """Grant again, as far as it concerns this."""
-
-
 class PeerRates:
     """The rates of one peer; a reason to withhold credit, as a full place is."""
 
@@ -121,7 +112,7 @@ class PeerRates:
             self._news.spend(now, count)
             self.is_due = True
 
-    def settle(self, now: float, link: Grants, spent: Spent) -> float:
+    def settle(self, now: float, link: Link, spent: Spent) -> float:
         """Count what has come, and withhold credit; give the seconds for which not to read."""
         last, self._last = self._last, spent
         amounts = (spent.size - last.size, spent.messages - last.messages)
@@ -137,7 +128,7 @@ class PeerRates:
         self.is_due = pause > 0 or any(self._limits)
         return min(PAUSE_SECONDS_MAX, max(0.0, pause))
 
-    def relax(self, now: float, link: Grants) -> None:
+    def relax(self, now: float, link: Link) -> None:
         """Restore the credit of a peer whose average is right again."""
         if self._late_seconds(now) <= 0:
             link.restore(self)

@@ -21,6 +21,7 @@ from endpoint.link.connection import Connection
 from endpoint.link.data_queue import Outgoing
 from endpoint.link.hold_words import Verdict
 from endpoint.link.holds import Holds
+from endpoint.link.peering import Peering
 from endpoint.mesh.core import EndpointCore
 from endpoint.mesh.routing import ROUTES_MAX
 from endpoint.pubsub.journal import (
@@ -71,20 +72,12 @@ _DATA: Final = PackedType.DATA
 _COMMAND: Final = PackedType.COMMAND
 
 
-class HasConnection(Protocol):
-    """A peering, as far as publishing needs it."""
-
-    @property
-    def connection(self) -> Connection:
-        """Give the connection to publish through."""
-
-
 class Host(Protocol):
     """The endpoint, as far as publishing needs it."""
 
     @property
-    def peerings(self) -> Mapping[EndpointId, HasConnection]:
-        """Give the peers' connections."""
+    def peerings(self) -> Mapping[EndpointId, Peering]:
+        """Give the peers, with their connections."""
 
     def deliver_here(self, way: Way, payload: bytes, skip: object) -> None:
         """Give a message to this endpoint's own subscribers on its way, but for ``skip``."""

@@ -1,9 +1,10 @@
-"""How a store is asked for: which backend, and the handle that is about to be."""
+"""How a store or log is asked for: backend, times, voters, and the handle that is about to be."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
 from typing import Final, Generic, TypeVar
@@ -41,6 +42,17 @@ PATIENCE_SECONDS: Final = 10.0
 """How long a log's handle waits for a keeper before what it was asked fails: as long as peers are
 waited for."""
 
+READ_SECONDS: Final = 5.0
+"""How long a read waits for a clone's first snapshot, or for the freshness that was asked for:
+Broker's ``max_get_delay``."""
+
+
+KEY_VARIABLES: Final = ("PEERMESH_STORE_KEYS", "PEERMESH_STORE_KEY_FILE")
+"""Variables of the environment that have keys of files: what ``stores.disk.store_keys`` reads."""
+
+TICKS_PER_SECOND: Final = 10
+"""The loop's ticks, which cores count."""
+
 
 @public
 class Backend(Enum):
@@ -50,6 +62,26 @@ class Backend(Enum):
     """Nowhere but in memory. The store ends with its master."""
     SQLite = "sqlite"
     """In a file, ``path=...``. What is acknowledged survives a power cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """What a reader is attached with; a deposed leader becomes one that is as patient as usual."""
+
+    seconds: float
+    """What is asked here waits so long for a leader before it fails."""
+    stale_seconds: float | None = STALE_SECONDS
+    """What is here is read for so long without a leader; ``None`` is for ever."""
+
+    @property
+    def ticks(self) -> int:
+        """Give the seconds as cores count them."""
+        return max(0, round(self.seconds * TICKS_PER_SECOND))
+
+    @property
+    def stale_ns(self) -> int | None:
+        """Give the other ones likewise."""
+        return None if self.stale_seconds is None else round(self.stale_seconds * 1_000_000_000)
 
 
 def backend_of(value: Backend | str) -> Backend:

@@ -28,29 +28,12 @@ class Refusal:
     """What its sender is told."""
 
 
-class Guarding:
-    """The roles of the mesh, applied to one store or log of this endpoint."""
-
-    def __init__(self, core: EndpointCore, store: str) -> None:
-        """Guard the store of this name."""
-        self._core = core
-        self._store = store
-
-    def note(self, sender: EndpointId, reason: str) -> None:
-        """Take note of a refusal."""
-        self._core.authorisation.refusals.note(sender, reason)
-
-    def check(self, *rights: str) -> None:
-        """Raise ``NotAllowed`` if this endpoint itself has none of these rights."""
-        own = self._core.authorisation.own_role.rights(self._store)
-        if not any(getattr(own, right) for right in rights):
-            who, wanted = self._core.permissions.who(self._core.local), " or ".join(rights)
-            raise NotAllowed(f"{who} may not {wanted} {self._store}")
-
-    def _rights(self, endpoint: EndpointId) -> Rights:
-        if self._core.authorisation.roles is None:
-            return ALL_RIGHTS
-        return self._core.permissions.rights(endpoint, self._store)
+def check_own_rights(core: EndpointCore, store: str, *rights: str) -> None:
+    """Raise ``NotAllowed`` if this endpoint itself has none of these rights to a store or log."""
+    own = core.authorisation.own_role.rights(store)
+    if not any(getattr(own, right) for right in rights):
+        who, wanted = core.permissions.who(core.local), " or ".join(rights)
+        raise NotAllowed(f"{who} may not {wanted} {store}")
 
 
 class Guarded(Protocol):
@@ -100,16 +83,25 @@ class LetterGate:
         return (send(self.sender, payload) for payload in self.replica.write(barred))
 
 
-class GroupGuarding(Guarding):
+class GroupGuarding:
     """The roles of the mesh, applied to one replica of this endpoint."""
 
     def __init__(
         self, core: EndpointCore, store: str, part: GuardedPart, right_of: RightOf
     ) -> None:
         """Guard a replica of the store of this name; ``right_of`` judges its machine's requests."""
-        super().__init__(core, store)
+        self._core = core
+        self._store = store
         self._part = part
         self._right_of = right_of
+
+    def note(self, sender: EndpointId, reason: str) -> None:
+        """Take note of a refusal."""
+        self._core.authorisation.refusals.note(sender, reason)
+
+    def check(self, *rights: str) -> None:
+        """Raise ``NotAllowed`` if this endpoint itself has none of these rights."""
+        check_own_rights(self._core, self._store, *rights)
 
     def guard(self, sender: EndpointId) -> LetterGate | None:
         """Give the guard that looks at what a sender wants; ``None`` if it may say everything."""
@@ -127,3 +119,8 @@ class GroupGuarding(Guarding):
     def _gate(self, sender: EndpointId, rights: Rights) -> LetterGate:
         guard = GroupGuard(self._store, self._core.permissions.who(sender), rights)
         return LetterGate(sender, guard, self._part.core, self._right_of)
+
+    def _rights(self, endpoint: EndpointId) -> Rights:
+        if self._core.authorisation.roles is None:
+            return ALL_RIGHTS
+        return self._core.permissions.rights(endpoint, self._store)

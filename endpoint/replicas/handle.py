@@ -1,16 +1,24 @@
-"""What the handles of stores and of logs have in common: a runner, room, the barrier, the end."""
+"""What handles of stores and of logs have in common: room, the barrier, the end, and members."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final, overload
+from dataclasses import dataclass, replace
+from typing import Any, Final, Unpack, overload
 
 import trio
 
+from endpoint import arguments
 from endpoint.barriers import Callback, Seconds, barrier
 from endpoint.closing import AsyncClosing
 from endpoint.outcome import Outcome
+from endpoint.replicas.attaching import LEADER_SECONDS, ORDER_SECONDS, READ_SECONDS
+from endpoint.replicas.part import GroupPart
 from endpoint.replicas.runner import YIELD_COUNT, Runner
+from stores.group.words import Order
+from stores.quota import QuotaLimits
+from stores.replica.core import GroupCore
+from stores.table.bodies import ChangeQuota
+from wire.public import public
 
 AWAIT_IDLE_SECONDS: Final = 15.0
 """Broker's own default for ``await_idle``."""
@@ -19,10 +27,9 @@ AWAIT_IDLE_SECONDS: Final = 15.0
 class ReplicaHandle(AsyncClosing):
     """A base of the handles that users get."""
 
-    def __init__(self, runner: Runner, close: Callable[[], Awaitable[None]]) -> None:
-        """Ask ``runner``; ``close`` ends it."""
+    def __init__(self, runner: Runner) -> None:
+        """Ask ``runner``."""
         self.runner = runner
-        self._close = close
         self._since_yield = 0
 
     def name(self) -> str:
@@ -80,4 +87,138 @@ class ReplicaHandle(AsyncClosing):
     async def close(self) -> None:
         """Let go of the store or log, after what was asked here has its outcome."""
         if not self.runner.is_forked:
-            await self._close()
+            await self.runner.leave()
+
+
+@public
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """One member of a group, as its leader sees it."""
+
+    name: str
+    is_voter: bool
+    is_leader: bool
+    is_whole: bool
+    """False while it lacks something that it had acknowledged; or was not heard yet."""
+    lag: int
+    """Journal entries that it has not acknowledged."""
+    silent_seconds: float
+    """Since it was heard."""
+
+
+class GroupHandle:
+    """A replica whose group elects its leader, as far as the group is looked at, and steered."""
+
+    def __init__(self, part: GroupPart[Any]) -> None:
+        """Ask what drives the replica."""
+        self._group = part
+
+    @property
+    def _core(self) -> GroupCore:
+        core: GroupCore = self._group.core
+        return core
+
+    def leader(self) -> str | None:
+        """Give the name of the leader, as far as this replica knows; ``None`` if it knows none."""
+        core = self._core
+        return core.leader.name if core.is_served and core.leader is not None else None
+
+    def is_leader(self) -> bool:
+        """Tell whether this replica leads, and serves."""
+        return self._group.runner.error is None and self._core.is_leader
+
+    async def await_leader(self, timeout: Seconds = LEADER_SECONDS) -> str:
+        """Wait until a leader serves this replica, and give its name.
+
+        Raises ``NoQuorum`` after ``timeout`` seconds, which says what is missing.
+        """
+        await self._group.await_leader(arguments.seconds("timeout", timeout))
+        leader = self._core.leader
+        assert leader is not None, "it was waited for"
+        return leader.name
+
+    # The members.
+
+    async def members(self) -> list[GroupMember]:
+        """Give all members, as the leader knows them; without one the voters, by name alone."""
+        await trio.lowlevel.checkpoint()
+        core = self._core
+        if not core.is_served:
+            return [
+                GroupMember(each.name, True, False, False, 0, 0.0)  # noqa: FBT003 - they have names
+                for each in core.voters
+            ]
+        known = await self._group.order(Order.TELL, self._own_name, READ_SECONDS)
+        end = max(each.match for each in known)
+        leader = core.leader
+        return [
+            GroupMember(
+                each.member.name,
+                each.is_voter,
+                each.member == leader,
+                each.is_whole,
+                end - each.match,
+                each.silent_ticks / 10,
+            )
+            for each in known
+        ]
+
+    async def add_voter(self, name: str, timeout: Seconds = ORDER_SECONDS) -> None:
+        """Give the replica at the endpoint called ``name`` a vote, once it is level.
+
+        Raises ``NoQuorum``, ``NotAllowed`` and ``RequestTimeout``, which says what is in the way
+        after ``timeout`` seconds; then it may be done later still.
+        """
+        await self._order(Order.ADD, name, timeout)
+
+    async def remove_voter(self, name: str, timeout: Seconds = ORDER_SECONDS) -> None:
+        """Take the vote of the replica at the endpoint called ``name``.
+
+        Refused while the voters that stay have no healthy majority, and of three voters for one
+        that is in touch: two voters survive no loss. One that is declared (``voters=``) and comes
+        back is given its vote again. Raises as ``add_voter`` does.
+        """
+        await self._order(Order.REMOVE, name, timeout)
+
+    async def transfer(self, name: str, timeout: Seconds = ORDER_SECONDS) -> None:
+        """Have the voter at the endpoint called ``name`` lead; raises as ``add_voter`` does."""
+        await self._order(Order.LEAD, name, timeout)
+
+    async def promote(self, *, force: bool = False, timeout: Seconds = ORDER_SECONDS) -> None:
+        """Have this replica lead: by a transfer, or with ``force`` without a majority.
+
+        ``force`` is for a person who knows that the other voters are gone for good. What a majority
+        of them had and this replica lacks is lost, though it was acknowledged; a voter that comes
+        back with it keeps it in a file of its own, ``PATH.lost-TERM``. Raises as ``add_voter``
+        does, and with ``force`` ``PromotionRefused`` while another replica leads.
+        """
+        if force:
+            await self._group.force(order_seconds(timeout))
+        else:
+            await self._order(Order.LEAD, self._own_name, timeout)
+
+    # The quota.
+
+    async def set_quota(
+        self, timeout: Seconds = ORDER_SECONDS, **limits: Unpack[QuotaLimits]
+    ) -> None:
+        """Change ``max_entries``, ``max_bytes`` or both for the group; ``None`` sets no limit.
+
+        It is of the group: every leader judges by it, now and after restarts. What is there stays,
+        even if it is more. Raises ``InvalidData``, ``NoQuorum`` and ``NotAllowed``.
+        """
+        quota = replace(self._core.meter.quota, **limits)
+        await self._group.ask(ChangeQuota(quota), order_seconds(timeout))
+
+    async def _order(self, order: Order, name: str, timeout: Seconds) -> None:
+        name = arguments.text("name", name)
+        await self._group.order(order, name, order_seconds(timeout))
+
+    @property
+    def _own_name(self) -> str:
+        return self._core.own.name
+
+
+def order_seconds(timeout: Seconds) -> float:
+    """Check how long something that is asked of a group may take."""
+    return arguments.seconds("timeout", timeout)

@@ -7,11 +7,12 @@ from typing import Literal, NamedTuple, Protocol
 
 from stores.effects import Effect
 from stores.log.requests import LogRequests
-from stores.quota import Meter, Quota
+from stores.replica.core import GroupCore
 from stores.replica.effects import GroupEffect
 from stores.requests import Requests
 from stores.statistics import LogStatistics, StoreStatistics
 from wire.identifiers import EndpointId, EntityId
+from wire.topics import group_topic, log_group_topic, log_topics, proxy_topic, store_topics
 
 AnyEffect = Effect | GroupEffect
 
@@ -76,31 +77,6 @@ class Core(Protocol):
         """Say goodbye."""
 
 
-class Commits(Protocol):
-    """A core with a backend."""
-
-    def persisted(self, token: int) -> Sequence[AnyEffect]:
-        """Take note that a commit is durable."""
-
-    def commit_failed(self, token: int, text: str) -> Sequence[AnyEffect]:
-        """Take note that a commit failed."""
-
-
-class Leader(Protocol):
-    """A core that decides: a master or a keeper."""
-
-    @property
-    def epoch(self) -> int:
-        """Which leader of its store or log it is: later ones have greater numbers."""
-
-    @property
-    def meter(self) -> Meter:
-        """What is used of the quota."""
-
-    def set_quota(self, quota: Quota) -> Sequence[AnyEffect]:
-        """Go by another quota from now on."""
-
-
 class Closes(Protocol):
     """A backend, as far as it is closed."""
 
@@ -108,17 +84,38 @@ class Closes(Protocol):
         """Let go of files and locks."""
 
 
+class NamedTopics(NamedTuple):
+    """The topics of a store or log of one name."""
+
+    group: str
+    """Where its replicas speak with each other."""
+    leader: str
+    """What announces the one that leads alone."""
+    copy: str
+    """What announces a copy of that."""
+    proxies: str
+    """Where endpoints without a replica hear answers."""
+
+
+def topics_of(kind: Kind, name: str) -> NamedTopics:
+    """Give the topics of a store or log of this name; raises ``InvalidTopic``."""
+    if kind == "store":
+        return NamedTopics(group_topic(name), *store_topics(name), proxy_topic(name))
+    keepers, readers, followers = log_topics(name)
+    return NamedTopics(log_group_topic(name), keepers, followers, readers)
+
+
 class Topics(NamedTuple):
-    """Where a core hears commands, speaks to one, speaks to all, and maybe hears more."""
+    """Where a core hears commands, where it speaks, to proxies, too, and maybe hears more."""
 
     hears: str
     speaks: str
-    shouts: str
+    proxies: str
     also_hears: str | None = None
 
 
 class Part(Protocol):
-    """What stores, proxies and logs each have for themselves."""
+    """What replicas and proxies each have for themselves."""
 
     @property
     def backend(self) -> Closes | None:
@@ -133,8 +130,8 @@ class Part(Protocol):
         """What decides."""
 
     @property
-    def leader(self) -> Leader | None:
-        """The core, if it leads."""
+    def leader(self) -> GroupCore | None:
+        """The core, if it leads alone."""
 
     def topics(self, name: str) -> Topics:
         """Give the topics of the core in its role, for a store or log of this name."""

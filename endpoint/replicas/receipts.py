@@ -13,30 +13,8 @@ from endpoint.bound import Bound
 from net import forking
 from net.awaiting import wake_up
 from stores.outcomes import Applied, Refused
-from wire.errors import (
-    BackendFailure,
-    ErrorCode,
-    Fenced,
-    GuardFailed,
-    InvalidData,
-    KeeperUnreachable,
-    MasterExists,
-    NoQuorum,
-    NoSuchKey,
-    NoSuchMaster,
-    NoSuchPartition,
-    NotAllowed,
-    QuotaExceeded,
-    ReplicaRegressed,
-    RequestTimeout,
-    SequenceUnknown,
-    SessionExpired,
-    StaleData,
-    StoreClosed,
-    StoreConflict,
-    StoreError,
-    TypeClash,
-)
+from wire import errors
+from wire.errors import ErrorCode, RequestTimeout, StoreError
 from wire.logs import logger_of
 from wire.public import public
 
@@ -45,26 +23,26 @@ logger = logger_of("peermesh.store")
 _ERRORS: Final[dict[ErrorCode, type[StoreError]]] = {
     error.code: error
     for error in (
-        BackendFailure,
-        Fenced,
-        GuardFailed,
-        InvalidData,
-        KeeperUnreachable,
-        MasterExists,
-        NoQuorum,
-        NoSuchKey,
-        NoSuchMaster,
-        NoSuchPartition,
-        NotAllowed,
-        QuotaExceeded,
-        ReplicaRegressed,
-        RequestTimeout,
-        SequenceUnknown,
-        SessionExpired,
-        StaleData,
-        StoreClosed,
-        StoreConflict,
-        TypeClash,
+        errors.BackendFailure,
+        errors.Fenced,
+        errors.GuardFailed,
+        errors.InvalidData,
+        errors.KeeperUnreachable,
+        errors.MasterExists,
+        errors.NoQuorum,
+        errors.NoSuchKey,
+        errors.NoSuchMaster,
+        errors.NoSuchPartition,
+        errors.NotAllowed,
+        errors.QuotaExceeded,
+        errors.ReplicaRegressed,
+        errors.RequestTimeout,
+        errors.SequenceUnknown,
+        errors.SessionExpired,
+        errors.StaleData,
+        errors.StoreClosed,
+        errors.StoreConflict,
+        errors.TypeClash,
     )
 }
 

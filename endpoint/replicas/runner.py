@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final, TypeVar, Unpack
+from typing import Final, Protocol, TypeVar, Unpack
 
 import trio
 
 from endpoint.barriers import Barrier, wait_or_tell
+from endpoint.callbacks import Callbacks
 from endpoint.mesh.rights import has_lost
 from endpoint.mesh.status import StatusCode, StatusEvent, exposed_event
 from endpoint.outcome import Outcome
@@ -18,8 +19,7 @@ from endpoint.port_access import Home
 from endpoint.replicas.disk import close_file, describe, log_failure, on_disk
 from endpoint.replicas.freed_memory import Shrinkage, give_back
 from endpoint.replicas.guarding import GroupGuarding, LetterGate
-from endpoint.replicas.hosting import StoreHost
-from endpoint.replicas.parts import AnyEffect, Closes, Commits, Core, Kind, Part
+from endpoint.replicas.parts import AnyEffect, Closes, Core, Kind, Part
 from endpoint.replicas.questions import Questions
 from endpoint.replicas.receipts import Receipt, store_error
 from handshake.roles import Rights
@@ -33,14 +33,17 @@ from stores.effects import (
     QuotaCrossed,
     Resolve,
     SecondMaster,
+    ToProxy,
     Unicast,
 )
 from stores.outcomes import Outcome as Outcomes
 from stores.quota import QuotaLevel, QuotaLimits
+from stores.replica.core import GroupCore
 from stores.statistics import LogStatistics, StoreStatistics
 from wire.errors import (
     BackendFailure,
     DecodeError,
+    EndpointClosed,
     ErrorCode,
     ForkedEndpoint,
     LimitExceeded,
@@ -68,18 +71,60 @@ _QUOTA_CODES: Final = {
 _GOOD_NEWS: Final = frozenset({StatusCode.STORE_MASTER_FOUND, StatusCode.QUOTA_RELIEVED})
 
 
+class Host(Home, Protocol):
+    """What a store or log needs of the endpoint that it is attached to."""
+
+    turn: int
+    callbacks: Callbacks
+    is_open: bool
+
+    @property
+    def stores(self) -> Container[str]:
+        """The topics that stores and logs of this endpoint hear."""
+
+    def hear(self, topic: str, hearer: Runner) -> None:
+        """Have the commands on a topic heard; raises ``LimitExceeded``."""
+
+    def send_command(self, topic: str, to: EndpointId | None, payload: bytes) -> None:
+        """Send to the other side of the store."""
+
+    def start_task(self, function: Callable[..., object], *arguments: object) -> None:
+        """Start a task of the endpoint's."""
+
+    def finish_task(
+        self, what: str, function: Callable[..., Awaitable[Result]], *arguments: object
+    ) -> Awaitable[Result]:
+        """Run something to its end in a task of the endpoint, even if the caller is cancelled."""
+
+    def add_store(self, topic: str, store: Runner) -> None:
+        """Have a store live with the endpoint, and hear a topic; raises ``LimitExceeded``."""
+
+    def drop_store(self, topic: str) -> None:
+        """Have no store hear the commands on a topic any more."""
+
+    async def close_store(self, topic: str) -> None:
+        """Close a store when everything that was asked has its outcome, or that takes too long."""
+
+    def note(self, kind: str, text: str, about: EndpointId | None = None) -> None:
+        """Record something with the flight recorder."""
+
+
 class Runner:
     """One store or log of an endpoint at work. Its part has what only this kind of core needs."""
 
     def __init__(
         self,
-        host: StoreHost,
+        host: Host,
         part: Part,
+        guarding: GroupGuarding,
         *,
         name: str,
         now_ns: Callable[[], int],
     ) -> None:
-        """Run the core of ``part``, and close its backend at the end. ``now_ns`` is a clock."""
+        """Run the core of ``part``, and close its backend at the end. ``now_ns`` is a clock.
+
+        ``guarding`` says who may do what here.
+        """
         self.name = name
         self.kind: Kind = part.kind
         """What it is, in sentences."""
@@ -98,10 +143,9 @@ class Runner:
         self.changed = trio.lowlevel.ParkingLot()
         """Woken when outcomes come, or when the state as a whole changes."""
         self.now_ns = now_ns
-        self.home: Home | None = None
+        self.home: Home = host
         """The endpoint, for ports that serve this store."""
-        self.guarding: GroupGuarding | None = None
-        """Who may do what here; ``None`` permits everything to all."""
+        self.guarding = guarding
         self.on_swap: list[Callable[[], None]] = []
         """Told when there is another core: it has changed its role."""
         self._host = host
@@ -132,7 +176,12 @@ class Runner:
         return self._topics.hears
 
     def start(self) -> None:
-        """Hear, and work; raises ``LimitExceeded`` where there are too many stores."""
+        """Hear, and work; raises ``LimitExceeded`` where there are too many stores.
+
+        Raises ``EndpointClosed`` if the endpoint was closed while a file was read.
+        """
+        if not self._host.is_open:
+            raise EndpointClosed("the endpoint was closed before the store or log was attached")
         self._host.add_store(self.hears, self)
         try:
             self._hear_more()
@@ -150,7 +199,7 @@ class Runner:
     def receive(self, sender: EndpointId, payloads: Sequence[bytes]) -> None:
         """Take in commands; bad ones are the sender's fault, and cost nothing else."""
         core = self.core
-        guard = None if self.guarding is None else self.guarding.guard(sender)
+        guard = self.guarding.guard(sender)
         for payload in payloads:
             if self.core is not core:
                 break  # It changed its role: what comes now was meant for the other one.
@@ -167,7 +216,6 @@ class Runner:
         refusal = guard.examine(payload)
         if refusal is None:
             return False
-        assert self.guarding is not None, "the guard is from there"
         self.guarding.note(sender, refusal.text)
         self.carry_out(refusal.answer)
         return True
@@ -195,7 +243,7 @@ class Runner:
 
     def rights_changed(self, endpoint: EndpointId, before: Rights, now: Rights) -> None:
         """An endpoint has other rights to this store than before."""
-        if self.guarding is None or not has_lost(before, now):
+        if not has_lost(before, now):
             return
         self.unreachable(endpoint)
         if self.error is None:
@@ -366,18 +414,16 @@ class Runner:
                 case Resolve(outcome):
                     self._resolve(outcome)
                 case Multicast(payload):
-                    self._host.send_command(self._topics.shouts, None, payload)
+                    self._host.send_command(self._topics.speaks, None, payload)
                 case Unicast(to, payload):
                     self._host.send_command(self._topics.speaks, to, payload)
+                case ToProxy(to, payload):
+                    self._host.send_command(self._topics.proxies, to, payload)
                 case _:
                     todo += self._tell(effect)
         if self.core.has_work:
             self._work.unpark_all()
         self._part.was_carried_out()
-
-    def send_command(self, topic: str, to: EndpointId | None, payload: bytes) -> None:
-        """Send a command on a topic of the store's."""
-        self._host.send_command(topic, to, payload)
 
     def _tell(self, effect: AnyEffect) -> Sequence[AnyEffect]:
         match effect:
@@ -453,22 +499,14 @@ class Runner:
 
     def swapped(self) -> None:
         """Go on with the core that the part has now, which is of the other role."""
-        before, self._topics = self._topics, self._part.topics(self.name)
         self.is_synced = self.is_master
         self.is_in_touch = False
-        if before.also_hears is not None:
-            self._host.drop_store(before.also_hears)
-        if before.hears != self.hears:
-            self._host.move_store(self, before.hears)
-        self._hear_more()
-        for rebind in self.on_swap:
-            rebind()
+        self.rename()
         for token in self._idle:
             self.carry_out(self.core.begin_idle(token))
-        self.changed.unpark_all()
 
     def rename(self) -> None:
-        """Take the topics of the role that it has now, and go on with the same core."""
+        """Take the topics of the role that it has now, and go on with the core that is there."""
         before, self._topics = self._topics, self._part.topics(self.name)
         if before.also_hears is not None:
             self._host.drop_store(before.also_hears)
@@ -519,12 +557,12 @@ class Runner:
         event = StatusEvent(StatusCode.STORE_FAILED, own, None, error.code, text, self.name)
         self._host.emit(event)
 
-    def commit(self, core: Commits, token: int, commit: Callable[[], None]) -> None:
+    def commit(self, core: GroupCore, token: int, commit: Callable[[], None]) -> None:
         """Have a commit done by a thread, and tell the core that asked for it."""
         self._is_committing = True
         self.start_task(self._commit, core, token, commit)
 
-    async def _commit(self, core: Commits, token: int, commit: Callable[[], None]) -> None:
+    async def _commit(self, core: GroupCore, token: int, commit: Callable[[], None]) -> None:
         # The endpoint's end waits for it: only a disk that never answers is left behind.
         try:
             await self._await_disk(commit)
@@ -570,6 +608,10 @@ class Runner:
             self._is_committing or self.resolved_request < self.core.requests.last_request
         ):
             await self.changed.park()
+
+    async def leave(self) -> None:
+        """Have the endpoint close it, once everything that was asked here has its outcome."""
+        await self._host.close_store(self.hears)
 
     async def close(self) -> None:
         """Say goodbye, and let go of the backend. A task of the endpoint does it, to the end."""

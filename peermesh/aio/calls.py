@@ -23,16 +23,26 @@ from endpoint.replicas.attaching import (
     LEADER_SECONDS,
     ORDER_SECONDS,
     PATIENCE_SECONDS,
+    READ_SECONDS,
     STALE_SECONDS,
     TTL_SECONDS,
     Attaching,
     Backend,
 )
-from endpoint.replicas.handle import AWAIT_IDLE_SECONDS, ReplicaHandle as CoreReplicaHandle
-from endpoint.replicas.logs.log_entries import READ_LIMIT, LogEntry, Start
+from endpoint.replicas.handle import (
+    AWAIT_IDLE_SECONDS,
+    GroupHandle as CoreGroupHandle,
+    GroupMember,
+    ReplicaHandle as CoreReplicaHandle,
+)
+from endpoint.replicas.logs.log_reading import READ_LIMIT, LogEntry, Start
 from endpoint.replicas.stores.events import QUEUE_SIZE, Events as CoreEvents, StoreEvent
-from endpoint.replicas.stores.reading import READ_SECONDS, Entry, Page, Reader as CoreReader
-from endpoint.replicas.stores.store import VERIFY_SECONDS, Store as CoreStore
+from endpoint.replicas.stores.store import (
+    VERIFY_SECONDS,
+    ObservedStore as CoreObservedStore,
+    ReplicaStore as CoreReplicaStore,
+    Store as CoreStore,
+)
 from endpoint.replicas.stores.store_handle import PUT_UNIQUE_SECONDS, StoreHandle as CoreStoreHandle
 from peermesh.aio.coordination import SessionBlock
 from peermesh.aio.living import Life
@@ -52,26 +62,22 @@ if TYPE_CHECKING:
     from endpoint.pubsub.messages import Missed
     from endpoint.pubsub.publisher import Publisher
     from endpoint.pubsub.stream import StatusSubscriber as CoreStatusSubscriber
-    from endpoint.replicas.group_logs.replica import ReplicaLog as CoreReplicaLog
-    from endpoint.replicas.groups.membership import GroupHandle as CoreGroupHandle, GroupMember
-    from endpoint.replicas.groups.replica import ReplicaStore as CoreReplicaStore
-    from endpoint.replicas.logs.log import Log as CoreLog, LogPromotion
+    from endpoint.replicas.logs.log import Log as CoreLog, ReplicaLog as CoreReplicaLog
     from endpoint.replicas.logs.log_consumer import LogConsumer as CoreLogConsumer
     from endpoint.replicas.logs.log_handle import LogHandle as CoreLogHandle
-    from endpoint.replicas.logs.log_receipts import AppendReceipt
+    from endpoint.replicas.logs.log_receipts import AppendReceipt, LogPromotion
     from endpoint.replicas.receipts import Receipt
-    from endpoint.replicas.stores.coordinating import Coordinating as CoreCoordinating
     from endpoint.replicas.stores.locks import (
+        Coordinating as CoreCoordinating,
         Elected,
         Elections as CoreElections,
         FencingToken,
         Lock as CoreLock,
     )
-    from endpoint.replicas.stores.observing import ObservedStore as CoreObservedStore
-    from endpoint.replicas.stores.promoting import Promotion
+    from endpoint.replicas.stores.outcomes import Promotion, Verification
+    from endpoint.replicas.stores.reading import Entry, Page, Reader as CoreReader
     from endpoint.replicas.stores.session import Session as CoreSession
     from endpoint.replicas.stores.store_proxy import StoreProxy as CoreStoreProxy
-    from endpoint.replicas.stores.verifying import Verification
     from endpoint.replicas.stores.watching import Watch as CoreWatch, WatchItem
     from endpoint.statistics import DialInfo, EndpointStatistics, PeerInfo
     from handshake.credentials import Credentials
@@ -548,6 +554,16 @@ class GroupHandle:
         """
         return await self._passage.call(self._group_handle.promote, force=force, timeout=timeout)
 
+    async def set_quota(
+        self, timeout: Seconds = ORDER_SECONDS, **limits: Unpack[QuotaLimits]
+    ) -> None:
+        """Change ``max_entries``, ``max_bytes`` or both for the group; ``None`` sets no limit.
+
+        It is of the group: every leader judges by it, now and after restarts. What is there stays,
+        even if it is more. Raises ``InvalidData``, ``NoQuorum`` and ``NotAllowed``.
+        """
+        return await self._passage.call(self._group_handle.set_quota, timeout, **limits)
+
 
 class Session(SessionBlock):
     """Keys that die with their holder: ``async with store.session(ttl=10) as session``.
@@ -903,16 +919,6 @@ class ReplicaStore(GroupHandle, StoreHandle, Reader, ObservedStore, Coordinating
         """
         return await self._passage.call(self._replica_store.verify, timeout)
 
-    async def set_quota(
-        self, timeout: Seconds = ORDER_SECONDS, **limits: Unpack[QuotaLimits]
-    ) -> None:
-        """Change ``max_entries``, ``max_bytes`` or both for the group; ``None`` sets no limit.
-
-        It is of the group: every leader judges by it, now and after restarts. What is there stays,
-        even if it is more. Raises ``InvalidData``, ``NoQuorum`` and ``NotAllowed``.
-        """
-        return await self._passage.call(self._replica_store.set_quota, timeout, **limits)
-
     def statistics(self) -> StoreStatistics:
         """Count what this replica has."""
         return self._passage.look(self._replica_store.statistics)
@@ -1251,16 +1257,6 @@ class ReplicaLog(GroupHandle, LogHandle):
         Without a majority it raises ``NoQuorum`` after ``timeout`` seconds.
         """
         return await self._passage.call(self._replica_log.catch_up, timeout)
-
-    async def set_quota(
-        self, timeout: Seconds = ORDER_SECONDS, **limits: Unpack[QuotaLimits]
-    ) -> None:
-        """Change ``max_entries``, ``max_bytes`` or both for the group; ``None`` sets no limit.
-
-        It is of the group: every leader judges by it, now and after restarts. What is there stays,
-        even if it is more. Raises ``InvalidData``, ``NoQuorum`` and ``NotAllowed``.
-        """
-        return await self._passage.call(self._replica_log.set_quota, timeout, **limits)
 
     async def set_retention(
         self,

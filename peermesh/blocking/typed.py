@@ -11,16 +11,20 @@ if TYPE_CHECKING:
     from endpoint.pubsub.messages import Message as Message, Missed as Missed
     from endpoint.pubsub.queueing import Overflow as Overflow
     from endpoint.replicas.attaching import Backend as Backend
-    from endpoint.replicas.groups.membership import GroupMember as GroupMember
-    from endpoint.replicas.logs.log import LogPromotion as LogPromotion
-    from endpoint.replicas.logs.log_entries import LogEntry as LogEntry, Start as Start
-    from endpoint.replicas.logs.log_receipts import AppendReceipt as AppendReceipt
+    from endpoint.replicas.handle import GroupMember as GroupMember
+    from endpoint.replicas.logs.log_reading import LogEntry as LogEntry, Start as Start
+    from endpoint.replicas.logs.log_receipts import (
+        AppendReceipt as AppendReceipt,
+        LogPromotion as LogPromotion,
+    )
     from endpoint.replicas.receipts import Receipt as Receipt
     from endpoint.replicas.stores.events import StoreEvent as StoreEvent
     from endpoint.replicas.stores.locks import Elected as Elected, FencingToken as FencingToken
-    from endpoint.replicas.stores.promoting import Promotion as Promotion
+    from endpoint.replicas.stores.outcomes import (
+        Promotion as Promotion,
+        Verification as Verification,
+    )
     from endpoint.replicas.stores.reading import Entry as Entry, Page as Page
-    from endpoint.replicas.stores.verifying import Verification as Verification
     from endpoint.replicas.stores.watching import Change as Change, Commit as Commit
     from endpoint.settings import Settings as Settings
     from endpoint.statistics import (

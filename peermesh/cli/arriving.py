@@ -20,8 +20,8 @@ from wire.addresses import join_address
 from wire.errors import ErrorCode, InsecureAddress
 
 if TYPE_CHECKING:
-    from endpoint.replicas.group_logs.replica import ReplicaLog
-    from endpoint.replicas.groups.replica import ReplicaStore
+    from endpoint.replicas.logs.log import ReplicaLog
+    from endpoint.replicas.stores.store import ReplicaStore
     from endpoint.replicas.stores.store_handle import StoreHandle
     from endpoint.replicas.stores.store_proxy import StoreProxy
 

@@ -63,7 +63,7 @@ async def _dump(mesh: Mesh, name: str, path: str) -> int:
         revision, columns = part.core.revision, part.table.snapshot()
         found = ((key, columns.entry(key)) for key in columns)
         # Another group counts from elsewhere, so that expiries are times of Unix in a file.
-        entries = ((key, entry.dated(part.epoch_ns)) for key, entry in found if entry)
+        entries = ((key, entry.dated(part.core.epoch_ns)) for key, entry in found if entry)
         with _opened(path) as file:
             for number, record in enumerate(dumped(Header(name, revision), entries)):
                 file.write(record)

@@ -9,7 +9,7 @@ import click
 
 from endpoint.pubsub.messages import Missed
 from endpoint.replicas.stores.events import StoreEvent
-from endpoint.replicas.stores.observing import ObservedStore
+from endpoint.replicas.stores.store import ObservedStore
 from endpoint.replicas.stores.watching import WatchItem
 from peermesh import Bookmark, Commit, Entry, Gap, Value
 from peermesh.cli.arguments import read_value

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from endpoint.replicas.logs.log_entries import LogEntry
+from endpoint.replicas.logs.log_reading import LogEntry
 from peermesh import Endpoint, Log
 from peermesh.cli.arriving import join
 from peermesh.cli.command import command

@@ -9,7 +9,7 @@ from functools import partial
 
 import click
 
-from endpoint.replicas.logs.log_entries import LogEntry
+from endpoint.replicas.logs.log_reading import LogEntry
 from peermesh import Endpoint, Log, Start, Value
 from peermesh.cli.arguments import RAW_OPTION, WRITING_TEXT_OPTION, read_lines, read_value
 from peermesh.cli.arriving import expect_log, join

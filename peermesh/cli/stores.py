@@ -20,7 +20,7 @@ from peermesh.cli.running import run
 from peermesh.cli.values import format_value, on_a_line, to_json
 
 if TYPE_CHECKING:
-    from endpoint.replicas.stores.verifying import Verification
+    from endpoint.replicas.stores.outcomes import Verification
     from peermesh import EndpointId, Entry, Value
     from stores.digests import ReplicaDigest
 

@@ -14,10 +14,9 @@ from endpoint.outcome import Outcome
 from endpoint.pubsub.messages import Message
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.handle import AWAIT_IDLE_SECONDS
-from endpoint.replicas.stores.promoting import Promotion
+from endpoint.replicas.stores.outcomes import Promotion, Verification
 from endpoint.replicas.stores.reading import Entry
 from endpoint.replicas.stores.store import VERIFY_SECONDS
-from endpoint.replicas.stores.verifying import Verification
 from endpoint.replicas.stores.watching import WatchItem
 from endpoint.shielding import shielded
 from peermesh.testing.agent import plain

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from endpoint.replicas.attaching import LEADER_SECONDS
-from endpoint.replicas.groups.membership import GroupMember
-from endpoint.replicas.logs.log_entries import READ_LIMIT, LogEntry
+from endpoint.replicas.handle import GroupMember
+from endpoint.replicas.logs.log_reading import READ_LIMIT, LogEntry
 from peermesh.testing.agent import plain
 from peermesh.testing.handles import Handle, Held, RemoteReceipt
 from peermesh.testing.time_limits import limit

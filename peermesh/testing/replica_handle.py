@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from endpoint.replicas.attaching import LEADER_SECONDS
-from endpoint.replicas.groups.membership import GroupMember
+from endpoint.replicas.handle import GroupMember
 from peermesh.testing.agent import plain
 from peermesh.testing.calls import StoreHandle
 from peermesh.testing.handles import Handle

@@ -54,15 +54,15 @@ class RowKeeper:
     changed. What changes again afterwards is for the next checkpoint.
     """
 
-    def __init__(self, machine: TableMachine, columns: Columns, applied: int) -> None:
-        """Start with a file that has ``columns``; the machine has them, too."""
+    def __init__(self, machine: TableMachine, applied: int) -> None:
+        """Start with a file that has the rows of the machine, which is at ``applied``."""
         self._machine = machine
         self._applied = applied
         self._changed: dict[bytes, int | None] = {}
         """The revision that the file has under each key that changed since."""
         self._is_cleared = False
         """True if all that the file has is to go first."""
-        self._census = Census.of(columns)
+        self._census = machine.census()
         """Of the file, once all slices that were taken are written."""
         self._point: Checkpoint | None = None
         """The checkpoint under way, its revision, and what of its keys is not taken yet."""

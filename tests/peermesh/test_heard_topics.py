@@ -22,7 +22,7 @@ PACKAGES = ("endpoint", "stores", "peermesh")
 
 HEARS = {
     "subscribe", "_subscribe", "forward", "add_reader", "add_topics",
-    "add_store", "attach_store", "move_store",
+    "add_store", "attach_store",
 }  # fmt: skip
 """Methods by which an endpoint hears a topic; and ``serve`` of a core, and ``hear`` of a loop."""
 
@@ -45,15 +45,13 @@ PLACES = {
     "endpoint/admin/service.py AdminService.__init__": Heard("mesh/<$>/admin", ASKED),
     "endpoint/replicas/runner.py Runner.start": Heard("a store's or log's", STORES),
     "endpoint/replicas/runner.py Runner._hear_more": Heard("a log's", STORES),
-    "endpoint/replicas/runner.py Runner.swapped": Heard("a store's or log's", STORES),
     "endpoint/loop.py EndpointLoop.hear": Heard("a store's or log's", STORES),
     "endpoint/loop.py EndpointLoop.add_store": Heard("a store's or log's", STORES),
-    "endpoint/loop.py EndpointLoop.move_store": Heard("a store's or log's", STORES),
     "endpoint/loop.py EndpointLoop.add_reader": Heard("a subscriber's", PUBLISHING),
     "endpoint/loop.py EndpointLoop.add_topics": Heard("a subscriber's", PUBLISHING),
     "endpoint/endpoint.py Endpoint.read_with": Heard("a program's", PUBLISHING),
     "endpoint/endpoint.py Endpoint.forward": Heard("a program's", PUBLISHING),
-    "endpoint/replicas/group_logs/single.py SingleLogs._collect": Heard(
+    "endpoint/replicas/logs/attachments.py LogAttachments._collect": Heard(
         "those it collects", PUBLISHING
     ),
     "endpoint/pubsub/subscriber.py Subscriber.add_topic": Heard("a program's", PUBLISHING),

@@ -133,7 +133,7 @@ ADOPTION = [
     _kept(
         "what a copy is given anew is told as differences",
         "readers of a deposed master's events are told of all its keys as if they were new",
-        "endpoint/replicas/groups/single_stores.py",
+        "endpoint/replicas/stores/part.py",
         "        self.core.machine.carry_over(old.machine)\n",
         "",
         ("tests/endpoint/replicas/stores/test_farewells.py",),

@@ -87,7 +87,7 @@ CONTROL = [
     Safeguard(
         "an endpoint leads for others only what it may lead itself",
         "a copy without the right leads because a leader asks for it",
-        "endpoint/replicas/groups/single.py",
+        "endpoint/replicas/part.py",
         '        runner.guarding.check("lead")\n',
         "        pass\n",
         _ADMIN,

@@ -134,15 +134,15 @@ DRIVER = [
     Safeguard(
         "attached replica: it needs the right to vote",
         "who may only write has a replica that no other one hears, and waits for ever",
-        "endpoint/replicas/groups/attachments.py",
-        'check("read" if is_learner else "vote")',
-        'check("read")',
+        "endpoint/replicas/attachments.py",
+        'self._check_right(name, "read" if is_learner else "vote")',
+        'self._check_right(name, "read")',
         _RIGHTS,
     ),
     Safeguard(
         "attached replica: a member has its certificate's name",
         "a certificate of any name is enough to take the vote of another endpoint",
-        "endpoint/replicas/groups/making.py",
+        "endpoint/replicas/making.py",
         "        if authorisation.believed_name(endpoint, known) == name:\n",
         "        if authorisation.believed_name(endpoint, known) is not None:\n",
         _RIGHTS,
@@ -166,9 +166,9 @@ DRIVER = [
     Safeguard(
         "attached replica: each letter is judged by the rights of its sender",
         "a reader deposes the leader of a group with one word",
-        "endpoint/replicas/groups/attachments.py",
-        "        close = self._attachment.run(name, part, guarding)\n",
-        "        close = self._attachment.run(name, part, None)\n",
+        "endpoint/replicas/runner.py",
+        "        guard = self.guarding.guard(sender)\n",
+        "        guard = None\n",
         _RIGHTS,
     ),
     Safeguard(
@@ -190,7 +190,7 @@ DRIVER = [
     Safeguard(
         "attached replica: a learner sets a file of an earlier release aside",
         "a learner founds a group of its own out of an old file, beside the one that it is to follow",
-        "endpoint/replicas/groups/files.py",
+        "endpoint/replicas/files.py",
         "self._rows.set_aside() if is_learner else None",
         "None",
         _FILES,

@@ -54,11 +54,9 @@ LOG_REPLICAS = [
     _part(
         "roles stand before it",
         "what may read appends, and says what all keep",
-        "endpoint/replicas/group_logs/attachments.py",
-        "        close = self._attachment.run(name, part, guarding)\n"
-        "        part.runner.carry_out(part.core.start())\n",
-        "        close = self._attachment.run(name, part, None)\n"
-        "        part.runner.carry_out(part.core.start())\n",
+        "endpoint/replicas/runner.py",
+        "        guard = self.guarding.guard(sender)\n",
+        "        guard = None\n",
         _RIGHTS,
     ),
     _part(
@@ -72,9 +70,13 @@ LOG_REPLICAS = [
     _part(
         "no group beside a keeper",
         "two logs of one name take appends, and each has some of them",
-        "endpoint/replicas/group_logs/attachments.py",
-        "        if where is not None:\n",
-        "        if False:\n",
+        "endpoint/replicas/attachments.py",
+        "        if where is not None:\n"
+        "            raise MasterExists(\n"
+        '                f"{self._kind} {name} has its {leader} at endpoint {where}, and no group"\n',
+        "        if False:\n"
+        "            raise MasterExists(\n"
+        '                f"{self._kind} {name} has its {leader} at endpoint {where}, and no group"\n',
         _LOGS,
     ),
     _part(
@@ -136,24 +138,24 @@ LOG_REPLICAS = [
     _part(
         "the file of a copy leads nothing unasked",
         "a script that knows nothing of a promotion makes a second log of one name",
-        "endpoint/replicas/group_logs/single.py",
-        "            if _leads(stored) is False:\n",
-        "            if False:\n",
+        "endpoint/replicas/logs/attachments.py",
+        "        if wanted.leads_alone and leads is False:\n",
+        "        if False:\n",
         "tests/endpoint/replicas/logs/test_logs.py::test_the_file_of_a_copy_takes_over",
     ),
     _part(
         "the file of a keeper follows nothing",
         "the one copy of what was acknowledged leads on where a follower is asked for",
-        "endpoint/replicas/group_logs/single.py",
-        "            if _leads(opened.beginning.stored):\n",
-        "            if False:\n",
+        "endpoint/replicas/logs/attachments.py",
+        "        if not wanted.leads_alone and leads:\n",
+        "        if False:\n",
         "tests/endpoint/replicas/logs/test_logs.py::test_a_file_is_a_keepers_or_a_followers",
     ),
     _part(
         "a log keeps its partitions",
         "entries of one key are in two partitions",
-        "endpoint/replicas/group_logs/single.py",
-        "        if kept.partitions not in (None, count):\n",
+        "endpoint/replicas/logs/attachments.py",
+        "        if partitions not in (None, count):\n",
         "        if False:\n",
         "tests/endpoint/replicas/logs/test_logs.py::test_partitions_stay_as_they_were",
     ),
@@ -168,7 +170,7 @@ LOG_REPLICAS = [
     _part(
         "what is small follows the journal into the file",
         "a restart applies all entries since the first one, however many they are",
-        "endpoint/replicas/group_logs/files.py",
+        "endpoint/replicas/logs/files.py",
         "        self._rows.checkpoint(rows)\n",
         "        pass\n",
         "tests/stores/replica/test_log_books.py",

@@ -42,9 +42,9 @@ LOG_SUCCESSION = [
     Safeguard(
         "the file of a copy is not led from without a promotion",
         "a deposed keeper's script that starts it again takes the lead, with what it has",
-        "endpoint/replicas/group_logs/single.py",
-        "            if _leads(stored) is False:\n",
-        "            if False:\n",
+        "endpoint/replicas/logs/attachments.py",
+        "        if wanted.leads_alone and leads is False:\n",
+        "        if False:\n",
         ("tests/endpoint/replicas/logs/test_logs.py",),
     ),
     Safeguard(

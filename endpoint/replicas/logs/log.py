@@ -1,67 +1,24 @@
-"""The handle of a log that one endpoint keeps, and of its followers and proxies."""
+"""The handles of a log: a keeper's, a follower's and a proxy's, and that of a group's replica."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, Unpack
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import Unpack
 
 from endpoint import arguments
-from endpoint.replicas.attaching import topics_of
+from endpoint.barriers import Seconds
+from endpoint.replicas.attaching import ORDER_SECONDS, READ_SECONDS, topics_of
+from endpoint.replicas.handle import GroupHandle, order_seconds
 from endpoint.replicas.logs.log_handle import LogHandle
-from endpoint.replicas.logs.log_reading import Source
-from endpoint.replicas.runner import Runner
-from stores.log.requests import LogRequests
+from endpoint.replicas.logs.log_proxy import LogProxyPart
+from endpoint.replicas.logs.log_receipts import LogPromotion
+from endpoint.replicas.logs.part import LogPart
+from endpoint.replicas.options import take_retention
+from stores.log.bodies import ChangeRetention
 from stores.quota import QuotaLimits
 from stores.statistics import LogStatistics
 from wire.public import public
-
-
-@public
-@dataclass(frozen=True, slots=True)
-class LogPromotion:
-    """What came of the promotion of a log's follower."""
-
-    term: int
-    """How many promotions the log has seen: keepers of earlier terms are fenced."""
-    ends: tuple[int, ...]
-    """Each partition goes on from here. What the last keeper appended beyond is lost."""
-    silent_seconds: float
-    """How long ago the last keeper was heard: what it did since is unknown here."""
-
-
-class Counted(Protocol):
-    """The core of a keeper, a follower or a proxy, as far as its handle needs it."""
-
-    @property
-    def requests(self) -> LogRequests:
-        """What the handle asks with."""
-
-    def statistics(self) -> LogStatistics:
-        """Give a snapshot of counts."""
-
-
-class LogHere(Protocol):
-    """The part of a keeper, a follower or a proxy."""
-
-    @property
-    def runner(self) -> Runner:
-        """What drives it."""
-
-    @property
-    def core(self) -> Counted:
-        """What decides."""
-
-    @property
-    def source(self) -> Source:
-        """Where to read."""
-
-
-class Promote(Protocol):
-    """Has a follower lead."""
-
-    async def __call__(self, options: dict[str, object], *, is_forced: bool) -> LogPromotion:
-        """Do it with these of the options of ``attach_log``."""
 
 
 @public
@@ -73,16 +30,11 @@ class Log(LogHandle):
     """
 
     def __init__(
-        self,
-        part: LogHere,
-        close: Callable[[], Awaitable[None]],
-        promote: Promote,
-        collect: Callable[[Log, Sequence[str]], None],
+        self, part: LogPart | LogProxyPart, collect: Callable[[Log, Sequence[str]], None]
     ) -> None:
         """Use ``Endpoint.attach_log``, ``attach_log_clone`` or ``attach_log_proxy``."""
-        super().__init__(part.runner, part.source, part.core.requests, close)
+        super().__init__(part)
         self.part = part
-        self._promote = promote
         self._collect = collect
 
     def __repr__(self) -> str:
@@ -113,7 +65,7 @@ class Log(LogHandle):
         """
         arguments.refuse_replicas(keep, "log")
         wanted = topics_of(topics)
-        promotion = await self._promote(keep, is_forced=force)
+        promotion = await self.part.promote(keep, is_forced=force)
         self._collect(self, wanted)
         return promotion
 
@@ -129,3 +81,58 @@ class Log(LogHandle):
         ``InvalidData``.
         """
         self.runner.set_quota(**limits)
+
+
+@public
+class ReplicaLog(GroupHandle, LogHandle):
+    """A replica of a log whose group elects its leader.
+
+    An append's receipt is given once a majority of the voters has it, on the disk where they keep
+    it there. Whichever endpoint it is asked at, the leader gives it its offset, and after a change
+    of the leader it is there once. Reads and consumers see what is committed and has come here,
+    never going back; after ``catch_up`` that is all that was acknowledged before.
+    """
+
+    def __init__(self, part: LogPart) -> None:
+        """Use ``Endpoint.attach_log_replica``."""
+        self.part = part
+        GroupHandle.__init__(self, part)
+        LogHandle.__init__(self, part)
+
+    def __repr__(self) -> str:
+        """Show the log's name, what this replica is, and where its partitions end."""
+        runner = self.runner
+        ends = self.part.core.machine.partitions.ends()
+        state = f"ends={ends}" if runner.error is None else "closed"
+        role = "leader" if self.is_leader() else f"leader={self.leader()}"
+        return f"<ReplicaLog {runner.name} {role} {state}>"
+
+    async def catch_up(self, timeout: Seconds = READ_SECONDS) -> None:
+        """Wait until reads here see all that was acknowledged, anywhere, before this call.
+
+        Without a majority it raises ``NoQuorum`` after ``timeout`` seconds.
+        """
+        await self.part.await_linear(order_seconds(timeout))
+
+    async def set_retention(
+        self,
+        timeout: Seconds = ORDER_SECONDS,
+        *,
+        keep_seconds: float | timedelta | None = None,
+        keep_count: int | None = None,
+        keep_bytes: int | None = None,
+    ) -> None:
+        """Have each partition keep so much at least; ``None`` sets no limit.
+
+        It is of the group, now and after restarts, and takes the place of what was said before.
+        Entries age while the group has a leader. Raises ``InvalidData``, ``NoQuorum`` and
+        ``NotAllowed``.
+        """
+        retention = take_retention(
+            {"keep_seconds": keep_seconds, "keep_count": keep_count, "keep_bytes": keep_bytes}
+        )
+        await self.part.ask(ChangeRetention(retention), order_seconds(timeout))
+
+    def statistics(self) -> LogStatistics:
+        """Count what this replica has."""
+        return self.part.core.statistics()

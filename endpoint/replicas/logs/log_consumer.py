@@ -9,8 +9,7 @@ from typing import Self
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
-from endpoint.replicas.logs.log_entries import READ_LIMIT, LogEntry, Start, entries_of
-from endpoint.replicas.logs.log_reading import Source
+from endpoint.replicas.logs.log_reading import READ_LIMIT, LogEntry, Source, Start, entries_of
 from endpoint.replicas.receipts import Receipt
 from stores.log.limits import FETCH_SIZE_MAX
 from stores.log.requests import check_name

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.replicas.handle import ReplicaHandle
 from endpoint.replicas.logs.log_consumer import LogConsumer
-from endpoint.replicas.logs.log_entries import (
+from endpoint.replicas.logs.log_proxy import LogProxyPart
+from endpoint.replicas.logs.log_reading import (
     READ_LIMIT,
     LogEntry,
+    Source,
     Start,
     check_positions,
     entries_of,
 )
-from endpoint.replicas.logs.log_reading import Source
 from endpoint.replicas.logs.log_receipts import AppendReceipt
+from endpoint.replicas.logs.part import LogPart
 from endpoint.replicas.receipts import Receipt
-from endpoint.replicas.runner import YIELD_COUNT, Runner
+from endpoint.replicas.runner import YIELD_COUNT
 from stores.log.limits import FETCH_POSITIONS_MAX, FETCH_SIZE_MAX
 from stores.log.partitions import Span, lag
-from stores.log.requests import LogRequests, check_name
+from stores.log.requests import check_name
 from stores.log.runs import Run, partition_of
 from wire.encoding import encode
 from wire.errors import InvalidData, NoSuchPartition
@@ -37,17 +39,11 @@ class LogHandle(ReplicaHandle):
     what is committed.
     """
 
-    def __init__(
-        self,
-        runner: Runner,
-        source: Source,
-        requests: LogRequests,
-        close: Callable[[], Awaitable[None]],
-    ) -> None:
-        """Ask ``runner`` for ``requests``, and read from ``source``; ``close`` ends it."""
-        super().__init__(runner, close)
-        self.source = source
-        self._requests = requests
+    def __init__(self, part: LogPart | LogProxyPart) -> None:
+        """Ask through ``part``, and read where it does."""
+        super().__init__(part.runner)
+        self.source: Source = part.source
+        self._requests = part.core.requests
         self._turns = 0
 
     async def partition_count(self) -> int:

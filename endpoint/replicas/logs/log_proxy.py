@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import ClassVar
 
 import trio
 
-from endpoint.replicas.logs.log import LogPromotion
+from endpoint.replicas.attaching import TICKS_PER_SECOND
 from endpoint.replicas.logs.log_reading import Batch
-from endpoint.replicas.parts import AnyEffect, Topics
-from endpoint.replicas.patience import TICKS_PER_SECOND
+from endpoint.replicas.logs.log_receipts import LogPromotion
+from endpoint.replicas.parts import AnyEffect, Kind
 from endpoint.replicas.proxying import FindReplicas, ProxyPart
-from endpoint.replicas.questions import Questions
 from endpoint.replicas.receipts import store_error
 from stores.log.limits import WAIT_TICKS_MAX
 from stores.log.messages import (
@@ -36,39 +35,25 @@ from stores.log.partitions import Span
 from stores.replica.effects import QueryAnswered
 from stores.replica.logs.outside import LogProxy
 from wire.errors import ErrorCode, NotAllowed, PromotionRefused, StoreClosed
-from wire.topics import log_group_topic, log_topics
 
 
-class LogProxyPart(ProxyPart[LogProxy]):
+class LogProxyPart(ProxyPart[LogProxy, Answer]):
     """The questions of a log's proxy."""
 
-    kind: Final = "log"
+    kind: ClassVar[Kind] = "log"
 
     def __init__(self, core: LogProxy, find_replicas: FindReplicas, patience: float) -> None:
         """Ask for so many seconds of ``patience``, where no keeper answers."""
         super().__init__(core, find_replicas)
-        self._questions: Questions[Answer] = Questions()
         self.source = RemoteSource(self, patience)
         """Where the handle reads."""
 
     # -- for the runner --------------------------------------------------------------------------
 
-    def topics(self, name: str) -> Topics:
-        """Hear on the proxies' topic, and speak to replicas on that of their group."""
-        _, readers, _ = log_topics(name)
-        group = log_group_topic(name)
-        return Topics(readers, group, group)
-
-    def carry_out(self, effect: AnyEffect) -> Sequence[AnyEffect]:
-        """Do what only proxies of logs ask."""
-        if not isinstance(effect, QueryAnswered):
-            return super().carry_out(effect)
-        self._questions.answer(effect.answer.query, effect.answer)
-        return ()
-
-    def was_closed(self) -> None:
-        """Wake all that wait: nothing comes any more."""
-        self._questions.end()
+    def take(self, effect: AnyEffect) -> tuple[int, Answer]:
+        """Give the number of a question with its answer, out of what a core of this kind asks."""
+        assert isinstance(effect, QueryAnswered), effect
+        return effect.answer.query, effect.answer
 
     # -- for handles -----------------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
-"""Receipts of logs: where an entry is, once it is there."""
+"""Receipts of logs: where an entry is, once it is there; and what came of a promotion."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from endpoint.barriers import Seconds
 from endpoint.bound import Bound
@@ -54,3 +55,16 @@ class AppendReceipt(Bound):
     def is_repeated(self) -> bool:
         """Tell whether it was there already, by its producer and sequence; when it is resolved."""
         return not self._receipt.is_inserted()
+
+
+@public
+@dataclass(frozen=True, slots=True)
+class LogPromotion:
+    """What came of the promotion of a log's follower."""
+
+    term: int
+    """How many promotions the log has seen: keepers of earlier terms are fenced."""
+    ends: tuple[int, ...]
+    """Each partition goes on from here. What the last keeper appended beyond is lost."""
+    silent_seconds: float
+    """How long ago the last keeper was heard: what it did since is unknown here."""

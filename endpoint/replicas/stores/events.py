@@ -13,7 +13,7 @@ from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
 from endpoint.pubsub.messages import Missed
-from endpoint.replicas.stores.watching import WatchedPart
+from endpoint.replicas.stores.part import TablePart
 from stores.effects import Changed
 from stores.lives import instant_of
 from stores.scanning import Span
@@ -57,7 +57,7 @@ class Events(EitherClosing):
     dropped as they were not read. To miss nothing, and to go on after an interruption, ``watch``.
     """
 
-    def __init__(self, part: WatchedPart, span: Span, queue_size: int) -> None:
+    def __init__(self, part: TablePart, span: Span, queue_size: int) -> None:
         """Use ``Store.events``."""
         queue_size = arguments.count("queue_size", queue_size)
         self._part = part
@@ -108,7 +108,7 @@ class Events(EitherClosing):
         if self._missed_count:
             missed, self._missed_count = Missed(self._missed_count), 0
             return missed
-        return _decode(self._queue.popleft(), self._part.epoch_ns)
+        return _decode(self._queue.popleft(), self._part.core.epoch_ns)
 
     def end(self) -> None:
         """Nothing comes any more; for the store's driver."""

@@ -5,31 +5,26 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Protocol
 
 import trio
 
 from endpoint import arguments
 from endpoint.bound import Bound
+from endpoint.replicas.attaching import READ_SECONDS
 from endpoint.replicas.receipts import Receipt
-from endpoint.replicas.runner import Runner
+from endpoint.replicas.stores.part import TablePart
 from stores import scanning
 from stores.lives import instant_of, session_of
 from stores.operations import look_up
-from stores.requests import Requests
 from stores.scanning import LATEST, PAGE_COUNT, PAGE_COUNT_MAX, Span, make_span
-from stores.statistics import StoreStatistics
-from stores.table import Columns, Entry as Stored
+from stores.table import Entry as Stored
 from stores.work import SLICE_COUNT
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import InvalidData, NoSuchKey, StaleData
 from wire.public import public
 from wire.values import Timestamp, Value
-
-READ_SECONDS: Final = 5.0
-"""How long a read waits for a clone's first snapshot, or for the freshness that was asked for:
-Broker's ``max_get_delay``."""
 
 
 @public
@@ -118,104 +113,10 @@ class Source(Protocol):
         """Give the first entries of a span in the order of keys, of now or of a kept revision."""
 
 
-class CopyTable(Protocol):
-    """What is read of a copy; keys and values are encoded."""
-
-    def get(self, key: bytes) -> bytes | None:
-        """Give the value."""
-
-    def entry(self, key: bytes) -> Stored | None:
-        """Give the value with its revision and expiry."""
-
-    def keys(self) -> list[bytes]:
-        """Give all keys."""
-
-    def snapshot(self) -> Columns:
-        """Copy what readers see."""
-
-    def scan(
-        self, span: Span, limit: int, revision: int | None = None, step: int = 1
-    ) -> scanning.Page:
-        """Give the first entries of a span in the order of keys, of now or of a kept revision."""
-
-
-class Named(Protocol):
-    """A runner, as far as its name and its end go."""
-
-    name: str
-
-    def check(self) -> None:
-        """Raise what the store was closed with."""
-
-
-class Copy(Protocol):
-    """The part of a master, a clone, or a group's replica, as far as it is read."""
-
-    @property
-    def runner(self) -> Named:
-        """What it is run by."""
-
-    @property
-    def table(self) -> CopyTable:
-        """What it holds."""
-
-    @property
-    def epoch_ns(self) -> int:
-        """What its expiries are counted from, as a time of Unix."""
-
-    async def prepare_scan(self) -> None:
-        """Have the keys put in order."""
-
-
-class CopyCore(Protocol):
-    """What decides at a copy, as far as handles ask it."""
-
-    @property
-    def requests(self) -> Requests:
-        """What the handle asked for."""
-
-    @property
-    def revision(self) -> int:
-        """How many mutations made what readers see."""
-
-    @property
-    def was_served(self) -> bool:
-        """True once a leader has served this copy."""
-
-    @property
-    def hears_majority(self) -> bool:
-        """True if so many voters are heard here that they can elect a leader."""
-
-    def silent_ns(self, now_ns: int) -> int:
-        """Give how long no leader has served this copy."""
-
-    def explain_idle(self) -> str:
-        """Say what is missing for idleness."""
-
-    def statistics(self) -> StoreStatistics:
-        """Give a snapshot of counts."""
-
-
-class StoreCopy(Copy, Protocol):
-    """The copy at a master or a clone, as its handle has it."""
-
-    runner: Runner
-
-    @property
-    def core(self) -> CopyCore:
-        """What decides."""
-
-    async def await_revision(self, revision: int) -> None:
-        """Wait until readers see this revision, or the store is closed."""
-
-    async def await_current(self) -> None:
-        """Wait until a clone has all that its master had after the call."""
-
-
 class CopySource:
     """The copy of a master, a clone, or a group's replica."""
 
-    def __init__(self, part: Copy, freshness: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, part: TablePart, freshness: Callable[[], Awaitable[None]]) -> None:
         """Wait for ``freshness`` before each read."""
         self._part = part
         self._freshness = freshness
@@ -229,7 +130,7 @@ class CopySource:
         """Look it up."""
         await self._freshness()
         stored = self._part.table.entry(key)
-        return None if stored is None else stored.dated(self._part.epoch_ns)
+        return None if stored is None else stored.dated(self._part.core.epoch_ns)
 
     async def keys(self) -> Sequence[bytes]:
         """Copy them, as of one moment."""
@@ -252,7 +153,7 @@ class CopySource:
             await self._freshness()
         await self._part.prepare_scan()
         page = self._part.table.scan(span, limit, revision, step)
-        return replace(page, rows=page.rows.dated(self._part.epoch_ns))
+        return replace(page, rows=page.rows.dated(self._part.core.epoch_ns))
 
 
 @public
@@ -407,7 +308,7 @@ class Reader(Bound):
 # What reads of a copy wait for.
 
 
-async def readable(part: StoreCopy) -> None:
+async def readable(part: TablePart) -> None:
     """Wait for what a read needs: a first snapshot, and at a master one's own writes."""
     runner = part.runner
     if not runner.is_synced and runner.error is None:
@@ -424,7 +325,7 @@ async def readable(part: StoreCopy) -> None:
             await runner.changed.park()
 
 
-async def reached(part: StoreCopy, since: Receipt | int) -> None:
+async def reached(part: TablePart, since: Receipt | int) -> None:
     """Wait for a revision; or for the one of a receipt, whose error is raised."""
     await readable(part)
     runner = part.runner
@@ -441,7 +342,7 @@ async def reached(part: StoreCopy, since: Receipt | int) -> None:
     )
 
 
-async def current(part: StoreCopy) -> None:
+async def current(part: TablePart) -> None:
     """Wait until everything is here that the master had after this was called."""
     await readable(part)
     runner = part.runner

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 import trio
 
 from endpoint.bound import Bound
 from endpoint.replicas.receipts import Receipt
-from endpoint.replicas.runner import Runner
-from endpoint.replicas.stores.reading import CopyCore
-from net.wakeup import Wakeup
+from endpoint.replicas.stores.part import TablePart
 from stores.actions import Step, StepKind
-from stores.group.positions import Position
 from stores.lives import life_of
 from stores.mutations import Mutation, Unique
 from stores.table.bodies import (
@@ -44,39 +41,6 @@ Ask = Callable[[Mutation], Awaitable[Receipt]]
 """Has a handle ask for a mutation."""
 
 
-class SessionTable(Protocol):
-    """What is looked at of a copy; keys are encoded."""
-
-    def position_of(self, revision: int) -> Position | None:
-        """Give the journal entry that a revision was made by, if it is known."""
-
-    def revisions(self, keys: Sequence[bytes]) -> Iterable[int | None]:
-        """Give the revisions of keys; ``None`` for those that are missing."""
-
-
-class SessionPart(Protocol):
-    """The part of a master, a clone, or a group's replica, as far as sessions need it."""
-
-    @property
-    def runner(self) -> Runner:
-        """What it is run by."""
-
-    @property
-    def core(self) -> CopyCore:
-        """What decides; another one after a change of the role."""
-
-    @property
-    def table(self) -> SessionTable:
-        """What it holds; another one after a change of the role."""
-
-    @property
-    def moved(self) -> Wakeup:
-        """Woken when there may be something new."""
-
-    async def ask(self, request: object, seconds: float) -> object:
-        """Have the leader do what no writer asks for; raises ``NoQuorum`` and ``NotAllowed``."""
-
-
 def ttl_of(ttl: float) -> float:
     """Check a time to live, in seconds; raises ``InvalidData``."""
     least, most = TTL_NS_MIN / SECOND_NS, TTL_NS_MAX / SECOND_NS
@@ -94,7 +58,7 @@ class Session(Bound):
     learns of it before the group ends the session. The end of the block ends the session.
     """
 
-    def __init__(self, part: SessionPart, ask: Ask, nonce: bytes, ttl: float) -> None:
+    def __init__(self, part: TablePart, ask: Ask, nonce: bytes, ttl: float) -> None:
         """Use ``session`` of a store."""
         self._part = part
         self._ask = ask

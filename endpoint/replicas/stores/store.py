@@ -1,38 +1,38 @@
-"""The handle of a store: a master's or a clone's table, and the way to change it."""
+"""The handles of a store whose copy is here: a master's or a clone's, and a group's replica's."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterable
 from functools import partial
-from typing import Final, NamedTuple, Protocol, Unpack
+from typing import Final, Unpack
 
 from endpoint import arguments
 from endpoint.barriers import Seconds
-from endpoint.replicas.attaching import Backend, backend_of
-from endpoint.replicas.backends import take_quota
+from endpoint.replicas.attaching import READ_SECONDS, Backend, backend_of
+from endpoint.replicas.handle import GroupHandle, order_seconds
+from endpoint.replicas.options import take_quota
 from endpoint.replicas.receipts import Receipt
-from endpoint.replicas.stores.coordinating import Coordinating
-from endpoint.replicas.stores.observing import ObservedStore
-from endpoint.replicas.stores.promoting import Promotion
+from endpoint.replicas.stores.events import QUEUE_SIZE, Events
+from endpoint.replicas.stores.locks import Coordinating
+from endpoint.replicas.stores.outcomes import Promotion, Verification
+from endpoint.replicas.stores.part import TablePart, Wanted
 from endpoint.replicas.stores.reading import (
     CopySource,
-    CopyTable,
     Reader,
-    StoreCopy,
     check_revision,
     current,
     reached,
     readable,
+    span_of,
 )
-from endpoint.replicas.stores.session import SessionPart, SessionTable
 from endpoint.replicas.stores.store_handle import StoreHandle
-from endpoint.replicas.stores.verifying import Verification
-from endpoint.replicas.stores.watching import WatchedPart
-from stores.quota import STORE_QUOTA, Quota, QuotaLimits
+from endpoint.replicas.stores.watching import DecodedCommits, Watch, selection_of, start_of
+from stores.quota import STORE_QUOTA, QuotaLimits
 from stores.statistics import StoreStatistics
-from stores.watches import Source
+from stores.watches import Bookmark
 from wire.decoding import decode
 from wire.encoding import encode
+from wire.errors import InvalidData
 from wire.public import public
 from wire.values import Value
 
@@ -40,32 +40,40 @@ VERIFY_SECONDS: Final = 10.0
 """How long a comparison of all replicas may take: clones are waited for for five seconds."""
 
 
-class SharedTable(CopyTable, Source, SessionTable, Protocol):
-    """What is read, watched, and looked at by sessions, of a copy."""
+class ObservedStore:
+    """A base of handles whose copy of a store is here."""
 
+    def __init__(self, part: TablePart) -> None:
+        """Follow what is in ``part``."""
+        self._watched = part
+        self._decoded = DecodedCommits()
 
-class MasterOrClone(StoreCopy, WatchedPart, SessionPart, Protocol):
-    """The part of a master or a clone."""
+    def events(self, *, prefix: Value = None, queue_size: int = QUEUE_SIZE) -> Events:
+        """Follow what happens to each key from now on, with old and new value, and who did it.
 
-    @property
-    def table(self) -> SharedTable:
-        """What is read, and watched."""
+        It never slows writers down: a reader that is more than ``queue_size`` events behind finds
+        ``Missed`` in the place of the oldest.
+        """
+        return Events(self._watched, span_of(None, None, prefix), queue_size)
 
-    async def verify(self, timeout: float) -> Verification:
-        """Compare all replicas."""
+    def watch(
+        self,
+        *,
+        prefix: Value = None,
+        keys: Iterable[Value] | None = None,
+        from_revision: int | None = None,
+        after: Bookmark | None = None,
+    ) -> Watch:
+        """Give what there is, a ``Bookmark``, and then every ``Commit``: see ``stores.watches``.
 
-
-class Wanted(NamedTuple):
-    """What a master is to be like that a clone is promoted to."""
-
-    backend: Backend
-    options: dict[str, object]
-    quota: Quota
-    is_forced: bool
-
-
-Promote = Callable[[Wanted], Awaitable[Promotion]]
-"""Has a clone lead."""
+        With ``from_revision`` it begins with the first commit of at least this revision instead:
+        to go on after an interruption, give the last one's plus one; or give the last bookmark as
+        ``after``, of this replica or of another one, which tells whether its history is the same.
+        A ``Gap`` says that not all of what happened since is known any more; then what there is
+        follows.
+        """
+        selection = selection_of(prefix, keys)
+        return Watch(self._watched, selection, start_of(from_revision, after), self._decoded)
 
 
 @public
@@ -77,15 +85,12 @@ class Store(StoreHandle, Reader, ObservedStore, Coordinating):
     made of them.
     """
 
-    def __init__(
-        self, part: MasterOrClone, close: Callable[[], Awaitable[None]], promote: Promote
-    ) -> None:
+    def __init__(self, part: TablePart) -> None:
         """Use ``Endpoint.attach_master`` or ``Endpoint.attach_clone``."""
         self.part = part
-        self._promote = promote
         ObservedStore.__init__(self, part)
         Reader.__init__(self, CopySource(part, partial(readable, part)))
-        StoreHandle.__init__(self, part.runner, part.core.requests, close)
+        StoreHandle.__init__(self, part)
         Coordinating.__init__(self, part, self, self._ask)
 
     def __repr__(self) -> str:
@@ -149,7 +154,7 @@ class Store(StoreHandle, Reader, ObservedStore, Coordinating):
         backend = backend_of(backend)
         arguments.refuse_replicas(options)
         quota = take_quota(options, STORE_QUOTA)
-        return await self._promote(Wanted(backend, options, quota, force))
+        return await self.part.promote(Wanted(backend, options, quota, force))
 
     # The quota.
 
@@ -173,3 +178,79 @@ class Store(StoreHandle, Reader, ObservedStore, Coordinating):
         limit = arguments.seconds("timeout", timeout)
         await readable(self.part)
         return await self.part.verify(limit)
+
+
+@public
+class ReplicaStore(GroupHandle, StoreHandle, Reader, ObservedStore, Coordinating):
+    """A replica of a store whose group elects its leader.
+
+    A mutation's receipt is given once a majority of the voters has it, on the disk where they keep
+    it there. Whichever endpoint it is asked at, the leader judges it. ``get`` and the other reads
+    are local: some earlier state, never going back. ``read("linear")`` sees all that was
+    acknowledged, anywhere, before the read began.
+    """
+
+    def __init__(self, part: TablePart) -> None:
+        """Use ``Endpoint.attach_replica``."""
+        self.part = part
+        GroupHandle.__init__(self, part)
+        ObservedStore.__init__(self, part)
+        Reader.__init__(self, CopySource(part, partial(part.await_state, READ_SECONDS)))
+        StoreHandle.__init__(self, part)
+        Coordinating.__init__(self, part, self, self._ask)
+
+    def __repr__(self) -> str:
+        """Show the store's name, what this replica is, and the revision that readers see."""
+        runner = self.runner
+        state = f"revision={self.part.core.revision}" if runner.error is None else "closed"
+        role = "leader" if self.is_leader() else f"leader={self.leader()}"
+        return f"<ReplicaStore {runner.name} {role} {state}>"
+
+    async def get(self, key: Value, default: Value = None) -> Value:
+        """Give the value of a key, or ``default`` if it is missing; see ``Reader.get``.
+
+        A replica that has a state has nothing to wait for, which is seen at a glance.
+        """
+        if not self.part.has_state:
+            await self.part.await_state(READ_SECONDS)
+        encoded = self.part.core.machine.get(encode(key))
+        return default if encoded is None else decode(encoded)
+
+    def read(self, consistency: str = "linear") -> Reader:
+        """Read as consistently: ``await store.read("linear").get(key)``.
+
+        ``"linear"`` waits until a majority confirms the leader, and this replica has what it had
+        committed; without a majority it raises ``NoQuorum``. ``"session"`` waits until this replica
+        has all that was written by this handle before, whatever others wrote; it raises
+        ``NoQuorum`` if that has no outcome in time. ``"local"`` reads at once.
+        """
+        part = self.part
+        waits = {
+            "local": part.await_state,
+            "session": part.await_session,
+            "linear": part.await_linear,
+        }
+        wait = waits.get(consistency)
+        if wait is None:
+            known = ", ".join(map(repr, waits))
+            raise InvalidData(f"consistency={consistency!r}: there are {known}")
+        return Reader(CopySource(self.part, partial(wait, READ_SECONDS)))
+
+    def at_master(self) -> Reader:
+        """Read as ``read("linear")`` does: so a ``Store`` is asked for what its master has."""
+        return self.read("linear")
+
+    # Comparison.
+
+    async def verify(self, timeout: Seconds = VERIFY_SECONDS) -> Verification:
+        """Compare what all members hold at one entry of the journal.
+
+        Members are waited for for five seconds. A learner in memory that differs takes all anew; a
+        voter that differs is told of as ``STORE_CONFLICT``. Raises ``RequestTimeout`` and
+        ``NotAllowed``.
+        """
+        return await self.part.verify(order_seconds(timeout))
+
+    def statistics(self) -> StoreStatistics:
+        """Count what this replica has."""
+        return self.part.core.statistics()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 import trio
 
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.replicas.handle import ReplicaHandle
+from endpoint.replicas.part import GroupPart
+from endpoint.replicas.proxying import ProxyPart
 from endpoint.replicas.receipts import Receipt
-from endpoint.replicas.runner import YIELD_COUNT, Runner
+from endpoint.replicas.runner import YIELD_COUNT
 from stores import mutations
 from stores.batch import Batch, compare_and_erase, compare_and_set, together
 from stores.mutations import Expiry, Mutation, span_ns
@@ -27,12 +28,10 @@ PUT_UNIQUE_SECONDS: Final = 10.0
 class StoreHandle(ReplicaHandle):
     """Changes a store through its runner: a master's, a clone's or a proxy's."""
 
-    def __init__(
-        self, runner: Runner, requests: Requests, close: Callable[[], Awaitable[None]]
-    ) -> None:
-        """Ask ``runner`` for ``requests``; ``close`` ends it."""
-        super().__init__(runner, close)
-        self.requests = requests
+    def __init__(self, part: GroupPart[Any] | ProxyPart[Any, Any]) -> None:
+        """Ask through ``part``."""
+        super().__init__(part.runner)
+        self.requests: Requests = part.core.requests
 
     # Mutations.
 

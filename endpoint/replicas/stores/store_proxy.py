@@ -1,23 +1,84 @@
-"""The handle of a store without a copy: every read and every write asks elsewhere."""
+"""A store without a copy: its part, its handle, and reads and writes that all ask elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import ClassVar
 
 import trio
 
+from endpoint.replicas.attaching import READ_SECONDS
+from endpoint.replicas.parts import AnyEffect, Kind
+from endpoint.replicas.proxying import ProxyPart
 from endpoint.replicas.receipts import Receipt
-from endpoint.replicas.stores.proxy_part import StoreProxyPart
-from endpoint.replicas.stores.reading import READ_SECONDS, Reader, check_revision
+from endpoint.replicas.stores.reading import Reader, check_revision
 from endpoint.replicas.stores.store_handle import StoreHandle
 from stores import scanning
-from stores.questions import LookUpCommand, ScanCommand
+from stores.effects import ReadAnswered
+from stores.questions import (
+    LookUpCommand,
+    Question,
+    ReadAnswerCommand,
+    ReadRefusedCommand,
+    ScanCommand,
+)
+from stores.replica.tables.outside import TableProxy
 from stores.scanning import EVERYTHING, PAGE_COUNT_MAX, Span
 from stores.table import Entry as Stored
 from stores.table.rows import Rows
-from wire.errors import StaleData
+from wire.errors import NotAllowed, RevisionGone, StaleData
 from wire.public import public
+
+
+class StoreProxyPart(ProxyPart[TableProxy, ReadAnswered]):
+    """The questions of a store's proxy."""
+
+    kind: ClassVar[Kind] = "store"
+
+    def take(self, effect: AnyEffect) -> tuple[int, ReadAnswered]:
+        """Give the number of a question with its answer, out of what a core of this kind asks."""
+        assert isinstance(effect, ReadAnswered), effect
+        return effect.token, effect
+
+    # -- for handles -----------------------------------------------------------------------------
+
+    async def read(
+        self, make: Callable[[int], Question], *, is_for_master: bool
+    ) -> tuple[ReadAnswerCommand, int]:
+        """Ask what ``make`` makes of a number, and give the answer with its revision.
+
+        Raises ``StaleData`` if none comes in time, and ``RevisionGone``.
+        """
+        if self.runner.error is not None:
+            raise self.runner.error
+        with self._questions.ask() as question:
+            try:
+                with trio.move_on_after(READ_SECONDS):
+                    asked = make(question.number)
+                    self.runner.carry_out(self.core.ask(asked, is_for_master=is_for_master))
+                    await question.wait()
+                reason = self.core.explain(question.number)
+            finally:
+                self.core.cancel(question.number)
+        return self._take(question.answer, reason)
+
+    def _take(self, found: ReadAnswered | None, reason: str) -> tuple[ReadAnswerCommand, int]:
+        name = self.runner.name
+        match found:
+            case ReadAnswered(_, ReadAnswerCommand() as answer, revision):
+                return answer, revision
+            case ReadAnswered(_, ReadRefusedCommand(_, _, text, True)):
+                raise NotAllowed(f"store {name}: {text}")
+            case ReadAnswered(_, ReadRefusedCommand(text=text, is_gone=True)):
+                raise RevisionGone(f"store {name}: {text}")
+            case ReadAnswered(_, ReadRefusedCommand(_, _, text)):
+                raise StaleData(f"store {name}: no replica in reach could answer: {text}")
+            case _:
+                pass
+        raise self.runner.error or StaleData(
+            f"store {name}: no answer within {READ_SECONDS:g} s: {reason}"
+        )
 
 
 class RemoteSource:
@@ -106,11 +167,11 @@ class StoreProxy(StoreHandle, Reader):
     has. Mutations go to the master, and are applied once.
     """
 
-    def __init__(self, part: StoreProxyPart, close: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, part: StoreProxyPart) -> None:
         """Use ``Endpoint.attach_proxy``."""
         self.part = part
         Reader.__init__(self, RemoteSource(part))
-        StoreHandle.__init__(self, part.runner, part.core.requests, close)
+        StoreHandle.__init__(self, part)
 
     def __repr__(self) -> str:
         """Show the store's name, and whether the handle is closed."""

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 import trio
 
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
-from endpoint.replicas.runner import Runner
-from endpoint.replicas.stores.observers import Observer
+from endpoint.replicas.stores.part import TablePart
 from endpoint.replicas.stores.reading import Entry, decode_entry
-from net.wakeup import Wakeup
 from stores import history, watches
 from stores.history import ChangeOf
 from stores.scanning import make_span
@@ -94,35 +92,6 @@ def selection_of(prefix: Value, keys: Iterable[Value] | None) -> Selection:
     return frozenset(map(encode, keys))
 
 
-class WatchedPart(Protocol):
-    """The part of a master, a clone, or a group's replica, as far as it is watched."""
-
-    @property
-    def runner(self) -> Runner:
-        """What it is run by."""
-
-    @property
-    def table(self) -> Source:
-        """What is watched; another one after a change of the role."""
-
-    @property
-    def moved(self) -> Wakeup:
-        """Woken when there may be something new."""
-
-    @property
-    def epoch_ns(self) -> int:
-        """What its expiries are counted from, as a time of Unix."""
-
-    def watch_after(self, selection: Selection, after: Bookmark) -> Watcher | None:
-        """Watch from after a bookmark; ``None`` if this copy is not as far yet."""
-
-    def observe(self, observer: Observer) -> None:
-        """Tell ``observer`` of every change from now on."""
-
-    def unobserve(self, observer: Observer) -> None:
-        """Tell it no longer."""
-
-
 def start_of(from_revision: int | None, after: Bookmark | None) -> int | Bookmark | None:
     """Say where a watch begins; raises ``InvalidData`` for two answers at once."""
     if after is None:
@@ -144,7 +113,7 @@ class Watch(EitherClosing):
 
     def __init__(
         self,
-        part: WatchedPart,
+        part: TablePart,
         selection: Selection,
         start: int | Bookmark | None,
         decoded: DecodedCommits,
@@ -231,7 +200,7 @@ class Watch(EitherClosing):
             return watcher
         if watcher is None and self._after is not None:
             self._core = core
-            self._watcher = self._part.watch_after(self._selection, self._after)
+            self._watcher = core.watch(self._selection, self._after)
             return self._watcher
         start = self._from_revision
         if watcher is not None and self._runner.is_master and not watcher.is_telling_present:
@@ -262,10 +231,10 @@ class Watch(EitherClosing):
         item = self._items.popleft()
         match item:
             case watches.Present(key, entry):
-                return decode_entry(key, entry, self._part.epoch_ns)
+                return decode_entry(key, entry, self._part.core.epoch_ns)
             case history.Commit(revision):
                 self._revision = revision
-                return self._decoded.of(item, self._part.epoch_ns)
+                return self._decoded.of(item, self._part.core.epoch_ns)
             case Bookmark(revision):
                 self._revision = revision
                 return item

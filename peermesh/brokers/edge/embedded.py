@@ -17,10 +17,9 @@ import trio
 from endpoint.endpoint import Endpoint
 from endpoint.mesh.status import StatusCode
 from endpoint.replicas.attaching import Backend
-from endpoint.replicas.groups.replica import ReplicaStore
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.reading import Entry
-from endpoint.replicas.stores.store import Store as SingleStore
+from endpoint.replicas.stores.store import ReplicaStore, Store as SingleStore
 from endpoint.replicas.stores.watching import Commit
 from endpoint.shielding import shielded
 from peermesh.brokers.edge.access import STORE

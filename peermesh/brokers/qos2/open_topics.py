@@ -11,8 +11,8 @@ from weakref import WeakValueDictionary
 
 import trio
 
-from endpoint.replicas.group_logs.replica import ReplicaLog
-from endpoint.replicas.group_logs.single_part import LogPart
+from endpoint.replicas.logs.log import ReplicaLog
+from endpoint.replicas.logs.part import LogPart
 from endpoint.replicas.stores.reading import Entry
 from endpoint.replicas.stores.watching import Commit
 from handshake.principals import Principal

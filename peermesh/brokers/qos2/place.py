@@ -10,10 +10,8 @@ from urllib.parse import quote
 
 from endpoint import arguments
 from endpoint.replicas.attaching import Backend
-from endpoint.replicas.group_logs.replica import ReplicaLog
-from endpoint.replicas.groups.replica import ReplicaStore
-from endpoint.replicas.logs.log import Log
-from endpoint.replicas.stores.store import Store
+from endpoint.replicas.logs.log import Log, ReplicaLog
+from endpoint.replicas.stores.store import ReplicaStore, Store
 
 Table = Store | ReplicaStore
 """The store of cursors and marks: of a keeper, a copy of it, or a replica."""

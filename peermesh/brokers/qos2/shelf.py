@@ -13,11 +13,10 @@ from typing import Any, Final, Unpack
 
 from endpoint.endpoint import Endpoint
 from endpoint.replicas.attaching import Backend
-from endpoint.replicas.backends import take_quota
-from endpoint.replicas.group_logs.single_part import LogPart
-from endpoint.replicas.groups.replica import ReplicaStore
-from endpoint.replicas.logs.log_backends import log_quota
 from endpoint.replicas.logs.log_receipts import AppendReceipt
+from endpoint.replicas.logs.part import LogPart
+from endpoint.replicas.options import log_quota, take_quota
+from endpoint.replicas.stores.store import ReplicaStore
 from endpoint.shielding import shielded
 from handshake.principals import UNPROVEN, Principal
 from handshake.private_files import make_directory

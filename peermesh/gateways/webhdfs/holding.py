@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from endpoint.replicas.groups.replica import ReplicaStore
-from endpoint.replicas.stores.store import Store
+from endpoint.replicas.stores.store import ReplicaStore, Store
 from peermesh.gateways.webhdfs.limits import ATTEMPTS_MAX
 from peermesh.gateways.webhdfs.nodes import Node, decode_node, entries_prefix
 from peermesh.gateways.webhdfs.tree import Tree, name_of

@@ -13,8 +13,7 @@ import trio
 
 from endpoint import arguments
 from endpoint.port_access import PortAccess
-from endpoint.replicas.groups.replica import ReplicaStore
-from endpoint.replicas.stores.store import Store
+from endpoint.replicas.stores.store import ReplicaStore, Store
 from handshake.access import FileOf
 from handshake.accounts import AccountsSource
 from handshake.credentials import Credentials, hosts_of

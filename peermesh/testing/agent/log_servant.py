@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from endpoint.endpoint import Endpoint
 from endpoint.replicas.attaching import Backend
-from endpoint.replicas.group_logs.replica import ReplicaLog
-from endpoint.replicas.logs.log import Log
+from endpoint.replicas.logs.log import Log, ReplicaLog
 from endpoint.replicas.logs.log_receipts import AppendReceipt
 from endpoint.replicas.receipts import Receipt
 from peermesh.testing.agent import plain

@@ -7,11 +7,10 @@ from typing import Any
 
 from endpoint.mesh.status import StatusCode, StatusEvent
 from endpoint.pubsub.messages import Message, Missed
-from endpoint.replicas.groups.membership import GroupMember
-from endpoint.replicas.logs.log_entries import LogEntry
-from endpoint.replicas.stores.promoting import Promotion
+from endpoint.replicas.handle import GroupMember
+from endpoint.replicas.logs.log_reading import LogEntry
+from endpoint.replicas.stores.outcomes import Promotion, Verification
 from endpoint.replicas.stores.reading import Entry
-from endpoint.replicas.stores.verifying import Verification
 from endpoint.replicas.stores.watching import Change, Commit, WatchItem
 from stores.actions import Guard, GuardKind, Initial, Step, StepKind
 from stores.batch import Batch

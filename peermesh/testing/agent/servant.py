@@ -17,11 +17,10 @@ from endpoint.outcome import Outcome
 from endpoint.pubsub.stream import StatusSubscriber
 from endpoint.pubsub.subscriber import Subscriber
 from endpoint.replicas.attaching import Backend
-from endpoint.replicas.groups.replica import ReplicaStore
 from endpoint.replicas.logs.log_receipts import AppendReceipt
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.runner import Runner
-from endpoint.replicas.stores.store import Store
+from endpoint.replicas.stores.store import ReplicaStore, Store
 from endpoint.replicas.stores.watching import Watch
 from peermesh.testing import view
 from peermesh.testing.agent import plain

@@ -327,7 +327,7 @@ class Node:
         if store is None or store.runner.error is not None:
             return None
         table, deadline = store.part.table, store.runner.now_ns() + seconds * 1e9
-        deadline -= store.part.epoch_ns
+        deadline -= store.part.core.epoch_ns
         for key in filter(is_brief, map(decode, table.keys())):
             entry = table.entry(encode(key))
             if entry is not None and (entry.expires_at_ns or 0) <= deadline:

@@ -64,7 +64,7 @@ OFFERS: dict[str, Callable[[Runner], object]] = {
 }
 PARTS_OF_OTHERS = {
     *("start", "ask", "adopt", "flush_forever", "start_task", "finish_task", "wait"),
-    *("send_command", "tell_status", "commit", "close"),
+    *("tell_status", "commit", "close", "leave"),
 }
 """Methods that every handle uses from its first mutation to its end."""
 CHANGES = {

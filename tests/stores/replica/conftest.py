@@ -1,6 +1,6 @@
 """A small world for masters and clones as groups: all that they say and do is in the test's hands.
 
-The cores are made as ``endpoint.replicas.groups.single`` makes them. Letters are passed on one by
+The cores are made as ``endpoint.replicas.part`` makes them. Letters are passed on one by
 one, disks write when they are told to, and time passes when the test says so.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from endpoint.replicas.groups.files import ReplicaFiles
+from endpoint.replicas.stores.files import ReplicaFiles
 from peermesh.testing.simulation.disk import Disk
 from peermesh.testing.simulation.medium import DiskMedium
 from peermesh.testing.simulation.replica_file import DiskReplica
@@ -230,7 +230,7 @@ class Node:
         founding = Founding(core.group, core.own, self.world.now_ns)
         files.fill(founding, snapshot, core.member.ballot.promises)
         self.files = files
-        keeper = RowKeeper(core.machine, core.machine.snapshot(), snapshot.position.index)
+        keeper = RowKeeper(core.machine, snapshot.position.index)
         self.run(core.settle_in(snapshot, keeper))
 
     def step_aside(self) -> None:
@@ -303,7 +303,7 @@ class World:
                 replace(opened.beginning, manner=alone),
                 number,
             )
-            core.carrier.keeper = RowKeeper(machine, opened.columns, stored.applied)
+            core.carrier.keeper = RowKeeper(machine, stored.applied)
             node = Node(self, core, files, is_master=True)
         self.nodes.append(node)
         self.recorder(node.core.machine)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from endpoint.replicas.group_logs.files import LogReplicaFiles
+from endpoint.replicas.logs.files import LogReplicaFiles
 from peermesh.testing.simulation.disk import Disk
 from peermesh.testing.simulation.log_replica_file import DiskLogReplica
 from peermesh.testing.simulation.medium import DiskMedium

@@ -20,7 +20,6 @@ from stores.replica.effects import News, ToDisk, Told
 from stores.replica.lazy import RowKeeper
 from stores.replica.roster import SILENT_TICKS, Roster
 from stores.replica.tables.core import TableCore
-from stores.table import Columns
 from stores.table.codec import TableCodec
 from stores.table.machine import TableMachine
 from wire.errors import ErrorCode
@@ -81,7 +80,7 @@ class Mesh:
         machine = TableMachine("store s")
         core = TableCore(entity, roster, machine, CODEC, beginning, world)
         if not core.is_volatile:
-            core.carrier.keeper = RowKeeper(machine, Columns(), 0)
+            core.carrier.keeper = RowKeeper(machine, 0)
         return core
 
     def start(self) -> None:

@@ -72,7 +72,7 @@ class Single:
         )
         self.machine = TableMachine()
         self.machine.install(parts_of(loaded))
-        self.keeper = RowKeeper(self.machine, loaded.columns, meta.applied.index)
+        self.keeper = RowKeeper(self.machine, meta.applied.index)
         self.member = Member(stored, self.machine, lambda least, most: least)
         self.member.state.advance(max(meta.reached, meta.applied.index))
         found, at = self.machine.snapshot(), self.machine.position.index

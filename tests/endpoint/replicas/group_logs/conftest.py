@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from endpoint.replicas.group_logs.replica import ReplicaLog
+from endpoint.replicas.logs.log import ReplicaLog
 from tests.endpoint.replicas.groups.conftest import Group, Life, open_group, until
 
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from endpoint.replicas.group_logs.replica import ReplicaLog
+from endpoint.replicas.logs.log import ReplicaLog
 from peermesh.testing.time_limits import limit
 from stores.log.kept_runs import KeptRun, RunPlace
 from stores.replica import kept

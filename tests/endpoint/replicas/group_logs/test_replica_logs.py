@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from endpoint import Endpoint
-from endpoint.replicas.logs.log_entries import Start
+from endpoint.replicas.logs.log_reading import Start
 from peermesh.testing.time_limits import limit
 from stores.sealing import StorageKey, StorageKeys
 from wire.errors import (
@@ -178,7 +178,7 @@ async def test_without_a_majority_appends_and_reads_say_so(logs) -> None:
 
 
 async def test_a_log_that_nobody_leads_has_no_partitions_yet(logs, monkeypatch) -> None:
-    monkeypatch.setattr("endpoint.replicas.group_logs.source.BEGIN_SECONDS", 0.2)
+    monkeypatch.setattr("endpoint.replicas.logs.part.PATIENCE_SECONDS", 0.2)
     async with logs.open(names=("a",)) as group:
         with pytest.raises(NoQuorum, match="no answer of b, c"):
             await group["a"].append(1)

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from endpoint import Endpoint
-from endpoint.replicas.groups.replica import ReplicaStore
+from endpoint.replicas.stores.store import ReplicaStore
 from peermesh.testing.time_limits import limit
 
 NAMES = ("a", "b", "c")

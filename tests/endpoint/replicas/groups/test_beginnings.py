@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from endpoint.replicas.groups.files import Opened, ReplicaFiles
+from endpoint.replicas.files import Opened
+from endpoint.replicas.stores.files import ReplicaFiles
 from stores.disk.ballot import BallotFile
 from stores.disk.founding import Founding
 from stores.disk.replica import SQLiteReplica

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from endpoint import Endpoint, StatusCode
-from endpoint.replicas.groups.replica import ReplicaStore
+from endpoint.replicas.stores.store import ReplicaStore
 from peermesh.testing.faults import Partition
 from peermesh.testing.simulation import Simulation, elapse, run
 from wire.errors import InvalidData, NoQuorum

@@ -9,8 +9,7 @@ import pytest
 import trio
 
 from endpoint import Endpoint
-from endpoint.replicas.stores.proxy_part import StoreProxyPart
-from endpoint.replicas.stores.store_proxy import StoreProxy
+from endpoint.replicas.stores.store_proxy import StoreProxy, StoreProxyPart
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
 from peermesh.testing.time_limits import limit
@@ -118,7 +117,7 @@ async def test_replicas_without_a_leader_are_read_and_nothing_is_linear(
         await group.stop(leader)
         await group.stop(gone)
         assert await proxy.get("a") == 1
-        monkeypatch.setattr("endpoint.replicas.stores.proxy_part.READ_SECONDS", 0.5)
+        monkeypatch.setattr("endpoint.replicas.stores.store_proxy.READ_SECONDS", 0.5)
         with pytest.raises(StaleData):
             await proxy.at_master().get("a")
 

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from endpoint.mesh.status import StatusCode
-from endpoint.replicas.groups.replica import ReplicaStore
+from endpoint.replicas.stores.store import ReplicaStore
 from peermesh.testing.time_limits import limit
 from stores.sealing import StorageKey, StorageKeys
 from tests.fixtures.kinds import KEY, VALUES

@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from endpoint import Endpoint
-from endpoint.replicas.groups.replica import ReplicaStore
+from endpoint.replicas.stores.store import ReplicaStore
 from peermesh.testing.time_limits import limit
 from wire.errors import NoQuorum
 

@@ -13,7 +13,7 @@ import trio
 from endpoint import Endpoint, StatusCode
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.logs.log import Log
-from endpoint.replicas.logs.log_entries import Start
+from endpoint.replicas.logs.log_reading import Start
 from peermesh.testing.time_limits import limit
 from stores.log.partitions import Span
 from stores.log.runs import Position, partition_of

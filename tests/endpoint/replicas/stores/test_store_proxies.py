@@ -146,7 +146,7 @@ async def test_without_a_replica_reads_are_stale_and_say_why(
 @pytest.fixture
 def short_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have reads wait for a moment only."""
-    monkeypatch.setattr("endpoint.replicas.stores.proxy_part.READ_SECONDS", 0.2)
+    monkeypatch.setattr("endpoint.replicas.stores.store_proxy.READ_SECONDS", 0.2)
 
 
 async def test_a_clone_out_of_touch_refuses_proxies_as_it_refuses_others() -> None:

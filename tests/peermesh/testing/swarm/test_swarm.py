@@ -11,7 +11,7 @@ import pytest
 from endpoint import Endpoint
 from endpoint.dialer import Dialer
 from endpoint.mesh.duplicates import SequenceWindow
-from endpoint.replicas.groups.single import SinglePart
+from endpoint.replicas.part import Single
 from endpoint.replicas.receipts import Receipt
 from peermesh.testing.simulation.disk import Disk
 from peermesh.testing.swarm import draw, run_plan, run_seed
@@ -135,7 +135,7 @@ def test_a_peer_that_is_no_neighbour_is_found(monkeypatch):
 
 
 def test_a_master_that_does_not_step_down_is_found(monkeypatch):
-    monkeypatch.setattr(SinglePart, "_step_aside", lambda self: None)
+    monkeypatch.setattr(Single, "_step_aside", lambda self: None)
     heirs = [seed for seed in range(100) if "Succession" in str(plan_of(seed).faults)]
     cut_off = [seed for seed in heirs if "is_killed=False" in str(plan_of(seed).faults)]
     assert all(run_seed(seed).failure for seed in cut_off[:2])

@@ -1,15 +1,17 @@
-"""What the files of every durable replica do: the ballot, beside what has the journal."""
+"""The files of a durable replica: a journal beside the rows of its machine, and a ballot."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
-from endpoint.replicas.storage_keys import take_keys
+from endpoint.replicas.options import check_options, take_keys, take_path
 from stores.disk.ballot import SUFFIX, BallotFile, LoadedBallot
+from stores.disk.founding import Founding
 from stores.disk.machine_meta import Meta
-from stores.disk.medium import PrivateMedium
+from stores.disk.medium import Medium, PrivateMedium
 from stores.disk.rows import PLAIN, Codec
 from stores.group.effects import Persist, SavePromises, StageParts, SyncMarks, WriteMark
 from stores.group.election import FORCED_TERMS
@@ -20,27 +22,28 @@ from stores.replica.beginning import Beginning
 from stores.replica.effects import Begin, Rows, ToDisk
 from wire.errors import BackendFailure
 
-if TYPE_CHECKING:
-    from stores.sealing import StorageKeys
 
+class Loaded(Protocol):
+    """What the file beside the ballot has, whichever the machine is."""
 
-def take_vault(path: str, options: dict[str, object]) -> tuple[StorageKeys | None, Codec]:
-    """Take the keys out of the options, and give them with what seals the file, or does not."""
-    keys, codec = take_keys(options), cast("Codec", PLAIN)
-    if keys is not None:
-        from stores.disk.seals import Vault
+    @property
+    def meta(self) -> Meta:
+        """Where the machine's rows stand in the journal."""
 
-        codec = Vault(path, keys)
-    return keys, codec
+    @property
+    def entries(self) -> list[Entry]:
+        """The journal above its floor."""
 
-
-def ballot_of(path: str, keys: StorageKeys | None) -> BallotFile:
-    """Give the ballot beside a file."""
-    return BallotFile(PrivateMedium(path + SUFFIX), keys)
+    @property
+    def exposed(self) -> tuple[str, ...]:
+        """Files that others could read until now, a sentence for each."""
 
 
 class JournalFile(Protocol):
     """What has the journal, with what is the machine's."""
+
+    def set_aside(self) -> str | None:
+        """Give a file of an earlier release another name, and say which, if there is one."""
 
     def join(self, group: bytes, entries: Sequence[Entry] = ()) -> None:
         """Note of which group the journal is, with the founder's entries."""
@@ -49,28 +52,100 @@ class JournalFile(Protocol):
         """Close the file."""
 
 
-class MemberFiles(ABC):
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What the files of a replica have."""
+
+    beginning: Beginning
+    parts: Sequence[Any]
+    """The state of its machine; nothing of a new one, where that knows its beginning itself."""
+    exposed: tuple[str, ...]
+    aside: str | None
+    """The new name of a file of an earlier release, which a learner has set aside."""
+
+
+RowsT = TypeVar("RowsT", bound=JournalFile)
+
+
+class MemberFiles(ABC, Generic[RowsT]):
     """What keeps a replica.
 
     Every method may block, but ``write_mark``, and may raise ``BackendFailure``: then it is of no
     more use.
     """
 
-    def __init__(
-        self, path: str, journal: JournalFile, ballot: BallotFile, *, is_renamed: bool = False
-    ) -> None:
-        """Have two files, at a path and beside it; nothing is opened yet.
+    what: ClassVar[str]
+    """What is kept, in errors."""
 
-        One that ``is_renamed`` keeps the name that it had, whatever its endpoint is called now.
+    def __init__(
+        self,
+        name: str,
+        options: dict[str, object],
+        opener: Callable[[str, dict[str, object]], tuple[RowsT, Medium]] | None = None,
+        *,
+        is_renamed: bool = False,
+    ) -> None:
+        """Take the options of ``Backend.SQLite``; nothing is opened yet.
+
+        ``opener`` makes other files than SQLite's. One that ``is_renamed`` keeps the name that it
+        had, whatever its endpoint is called now.
         """
-        self.path = path
-        self._journal = journal
-        self._ballot = ballot
+        options = dict(options)
+        self.path = path = take_path(options, self.what)
         self._is_renamed = is_renamed
         self._term = 0
         """That of the promises on the disk."""
+        if opener is not None:
+            self._rows, medium = opener(path, options)
+            self._ballot = BallotFile(medium, None)
+            return
+        keys, codec = take_keys(options), cast("Codec", PLAIN)
+        if keys is not None:
+            from stores.disk.seals import Vault
 
-    def begin(self, meta: Meta, entries: Sequence[Entry], own: MemberId) -> Beginning:
+            codec = Vault(path, keys)
+        check_options(options, self.what)
+        self._rows = self._open(codec, name, options)
+        self._ballot = BallotFile(PrivateMedium(path + SUFFIX), keys)
+
+    # -- the machine's own -----------------------------------------------------------------------
+
+    @abstractmethod
+    def _open(self, codec: Codec, name: str, options: dict[str, Any]) -> RowsT:
+        """Give the file in SQLite."""
+
+    @abstractmethod
+    def _load(self, founding: Founding) -> tuple[Loaded, Sequence[Any]]:
+        """Open or create the file, and give what it has with the state of its machine."""
+
+    @abstractmethod
+    def persist(self, write: Persist, rows: Rows | None, forced_after: int) -> None:
+        """Make a change of the journal durable, with rows of the machine.
+
+        Entries that are dropped are put aside if all of them are of terms up to ``forced_after``.
+        """
+
+    def stage(self, write: StageParts) -> None:
+        """Write parts of a snapshot aside, for a machine that does not keep all of it in memory."""
+        raise AssertionError(f"{self.path} is of a machine that keeps all in memory: {write}")
+
+    @abstractmethod
+    def checkpoint(self, rows: Rows) -> None:
+        """Make rows of the machine durable."""
+
+    # -- both files ------------------------------------------------------------------------------
+
+    def load(self, founding: Founding, *, is_learner: bool = False) -> Opened:
+        """Open or create both files. ``founding`` is for one of an earlier format, or a new one.
+
+        A learner founds nothing: it sets a file of an earlier format aside.
+        """
+        aside = self._rows.set_aside() if is_learner else None
+        loaded, parts = self._load(founding)
+        beginning = self._begin(loaded.meta, loaded.entries, founding.member)
+        return Opened(beginning, parts, loaded.exposed, aside)
+
+    def _begin(self, meta: Meta, entries: Sequence[Entry], own: MemberId) -> Beginning:
         """Open or create the ballot, and give what both files have; a new one is ``own``."""
         ballot = self._ballot.load()
         if ballot is None:
@@ -109,7 +184,7 @@ class MemberFiles(ABC):
                 " belong together"
             )
         if here is None and there is not None:
-            self._journal.join(there)
+            self._rows.join(there)
         elif here is not None and there is None:
             self._ballot.join(here)
         return here or there
@@ -118,7 +193,7 @@ class MemberFiles(ABC):
         """Do what the member asks, and wait until the disk has it."""
         match job.write:
             case Begin(group, entries):
-                self._journal.join(group, entries)
+                self._rows.join(group, entries)
                 self._ballot.join(group)
             case Persist() as write:
                 begin = self._term // FORCED_TERMS * FORCED_TERMS
@@ -134,21 +209,6 @@ class MemberFiles(ABC):
                 assert job.rows is not None, job
                 self.checkpoint(job.rows)
 
-    @abstractmethod
-    def persist(self, write: Persist, rows: Rows | None, forced_after: int) -> None:
-        """Make a change of the journal durable, with rows of the machine.
-
-        Entries that are dropped are put aside if all of them are of terms up to ``forced_after``.
-        """
-
-    def stage(self, write: StageParts) -> None:
-        """Write parts of a snapshot aside, for a machine that does not keep all of it in memory."""
-        raise AssertionError(f"{self.path} is of a machine that keeps all in memory: {write}")
-
-    @abstractmethod
-    def checkpoint(self, rows: Rows) -> None:
-        """Make rows of the machine durable."""
-
     def write_mark(self, write: WriteMark) -> None:
         """Write a mark, without a wait for the disk."""
         self._ballot.write_mark(write.slot, write.number, write.mark)
@@ -158,7 +218,7 @@ class MemberFiles(ABC):
         try:
             self._ballot.close()
         finally:
-            self._journal.close()
+            self._rows.close()
 
 
 def _is_upgraded(meta: Meta, entries: Sequence[Entry], name: str) -> bool:

@@ -8,8 +8,8 @@ from typing import Final
 import trio
 
 from endpoint.mesh.core import EndpointCore
-from endpoint.replicas.hosting import AttachingHost
 from endpoint.replicas.parts import Kind
+from endpoint.replicas.runner import Host
 from endpoint.surroundings import Surroundings
 from handshake.principals import ANONYMOUS
 from stores.disk.founding import Founding
@@ -29,7 +29,7 @@ LIFE_END: Final = 1 << 63
 class Making:
     """Makes what is an endpoint's own in each of its replicas."""
 
-    def __init__(self, host: AttachingHost, around: Surroundings, own_name: str) -> None:
+    def __init__(self, host: Host, around: Surroundings, own_name: str) -> None:
         """Make it for an endpoint. ``own_name`` is empty if it was given none."""
         self._host = host
         self._around = around

@@ -1,1 +1,0 @@
-"""Replicas of groups that keep logs: a majority of voters has every acknowledged append."""
