@@ -1,6 +1,6 @@
 """Reads a store as a table: what is named is looked up, and all else is of one revision.
 
-Whoever reads is a task that comes and goes. A store of many rows is cut into stretches of its key
+A reader is a task that comes and goes. A store of many rows is cut into stretches of its key
 order, one for each task, all of the revision at which it was planned. A task asks the nearest
 replica that keeps it, page by page; the next page is under way while the last one becomes columns.
 """

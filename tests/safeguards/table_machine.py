@@ -212,7 +212,7 @@ MACHINE = [
         "a first page keeps its revision for the next ones",
         "a reader of a store that is written to gets no second page",
         "reads.py",
-        "        if revision == LATEST and page.continuation is not None:\n",
+        "        if revision == LATEST and (page.continuation is not None or step > 1):\n",
         "        if False:\n",
         _PINS,
     ),

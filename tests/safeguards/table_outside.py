@@ -413,9 +413,9 @@ SPARK = [
     Safeguard(
         "a table of Spark is level with the master",
         "a query reads what was there before its own job wrote",
-        "peermesh/spark/tables.py",
-        "    reader = membership.store(name).not_before(since)\n",
-        "    reader = membership.store(name).not_before(0)\n",
+        "peermesh/spark/source.py",
+        ".not_before(partition.since)\n",
+        ".not_before(0)\n",
         ("tests/peermesh/spark/test_tables.py",),
     ),
     Safeguard(

@@ -63,9 +63,9 @@ GROUP_PROXIES = [
     Safeguard(
         "proxies of groups: expiries are told as times of Unix",
         "a key expires in 1970",
-        "stores/questions.py",
-        "entry.expires_at_ns + epoch_ns\n",
-        "entry.expires_at_ns\n",
+        "stores/table/rows.py",
+        "min(life + epoch_ns, end - 1)",
+        "min(life, end - 1)",
         OUTSIDE,
     ),
     Safeguard(

@@ -8,7 +8,7 @@ from peermesh import Batch
 from peermesh.blocking import Endpoint
 from peermesh.spark.filters import KeyFilter
 from peermesh.spark.joining import join, leave
-from peermesh.spark.options import read_address
+from peermesh.spark.options import read_address, read_source_options
 from peermesh.spark.records import sink_key
 from peermesh.spark.tables import Stretch, plan_table, read_table
 from peermesh.testing.time_limits import limit
@@ -57,12 +57,15 @@ def test_keys_that_are_named_are_looked_up(table, membership):
 
 
 def test_a_table_has_all_that_was_written_when_it_was_planned_or_nothing(mesh, membership):
+    source = pytest.importorskip("peermesh.spark.source")
+    options = read_source_options({"peers": mesh[1], "store": "table"})
+    reader = source.StoreReader(options, None)
     with mesh[0].attach_master("table") as store:
         store.put("n", 1).result(limit())
         assert read(membership, "table") == {"n": 1}
         later = membership.revision("table") + 1
         with pytest.raises(StaleData):  # after five seconds: this is what a replica lags behind
-            list(read_table(membership.store("table").not_before(later), EVERYTHING, Stretch()))
+            list(reader.read(source.StorePartition(EVERYTHING, Stretch(), later)))
 
 
 class Meddled:
