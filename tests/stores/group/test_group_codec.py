@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from channels import CumulativeAck, Event, Heartbeat, Nack, RetransmitFailed, UnknownConsumer
 from handshake.access import Right
 from stores.actions import PutCommand
-from stores.group import messages
+from stores.group import codec, messages
 from stores.group.clock import Times
 from stores.group.codec import RUN_ENTRIES_MAX, GroupCodec
 from stores.group.effects import Setback
@@ -244,6 +244,31 @@ def test_a_run_of_many_small_entries_is_cut_too():
         for payload in CODEC.encode(A, GROUP, content)
     ]
     assert counts == [RUN_ENTRIES_MAX, 1]
+
+
+def test_a_run_is_as_large_as_the_bodies_of_its_actions(monkeypatch):
+    class Plain(TableCodec):
+        def encode(self, body):
+            return body
+
+        def decode(self, data):
+            return data
+
+    monkeypatch.setattr(codec, "RUN_SIZE_MAX", 100)
+    others = LeadEntry(3, Times(1, 1)), VotersEntry(3, (A,)), TimeEntry(3, Times(1, 1))
+    sizes = 40, 60, 1, 99, 1, 101, 1
+    large, small, *rest = (ActionEntry(3, bytes(size)) for size in sizes)
+    event = Event(3, 1, (*others, large, small, *rest))
+    plain = GroupCodec(Plain())
+    payloads = plain.encode(A, GROUP, messages.ToFollower(3, None, event))
+    runs = [plain.decode(payload).content.message for payload in payloads]
+    assert [(run.first_sequence, len(run.payloads)) for run in runs] == [
+        (1, 5),  # 40 and 60 beside what has no body
+        (6, 2),  # 1 and 99
+        (8, 1),
+        (9, 1),  # It is too large, and travels alone.
+        (10, 1),
+    ]
 
 
 def test_a_join_tells_of_the_latest_terms_alone():
