@@ -277,37 +277,51 @@ def test_a_join_tells_of_the_latest_terms_alone():
     assert found.ends == ends[9:]
 
 
+def run_of(*entries):
+    return [48, GROUP, "a", 1, 1, None, 1, [*entries], 0]
+
+
+def join(*ends):
+    return [9, GROUP, "a", 1, 1, 1, [list(end) for end in ends], False]
+
+
 @pytest.mark.parametrize(
-    "items",
+    ("items", "text"),
     [
-        [8, GROUP, "a", 1, 1],  # a field is missing
-        [8, GROUP, "a", 1, 1, 1, 1],  # one too many
-        [8, GROUP, "a", 1, -1, 1],
-        [8, GROUP, "a", 1, 2**64, 1],
-        [8, GROUP, "a", 1, True, 1],
-        [8, GROUP, "", 1, 1, 1],
-        [8, GROUP, "x" * (NAME_SIZE_MAX + 1), 1, 1, 1],
-        [8, GROUP, b"a", 1, 1, 1],
-        [8, GROUP[:15], "a", 1, 1, 1],
-        [99, GROUP, "a", 1, 1, 1],
-        ["8", GROUP, "a", 1, 1, 1],
-        [9, GROUP, "a", 1, 1, 1, []],
-        [9, GROUP, "a", 1, 1, 1, [[2, 2], [1, 1]]],
-        [9, GROUP, "a", 1, 1, 1, [[i, i] for i in range(TERMS_MAX + 1)]],
-        [15, GROUP, "a", 1, 1, 1, True, [2, 2]],
-        [15, GROUP, "a", 1, 1, 1, True, []],
-        [48, GROUP, "a", 1, 1, None, 1, []],
-        [48, GROUP, "a", 1, 1, None, 1, [[0, 1, b"junk"]]],
-        [48, GROUP, "a", 1, 1, None, 1, [[4, 1, b""]]],
-        [48, GROUP, "a", 1, 1, None, 1, [[3, 1, [0, 0]]] * (RUN_ENTRIES_MAX + 1)],
-        [32, None, "a", 1, ["n"] * (VOTERS_MAX + 1), True],
-        [2, GROUP, "a", 1],
+        ([8, GROUP, "a", 1, 1], "kind 8 has 2 fields, and 1 came"),
+        ([8, GROUP, "a", 1, 1, 1, 1], "kind 8 has 2 fields, and 3 came"),
+        ([2, GROUP, "a", 1], "kind 2 has 1 fields, and 0 came"),
+        ([8, GROUP, "a", 1, -1, 1], "int where a count belongs"),
+        ([8, GROUP, "a", 1, 2**64, 1], "no CBOR of ours"),
+        ([8, GROUP, "a", 1, True, 1], "bool where a count belongs"),
+        ([8, GROUP, "", 1, 1, 1], "no name"),
+        ([8, GROUP, "x" * (NAME_SIZE_MAX + 1), 1, 1, 1], "no name"),
+        ([8, GROUP, b"a", 1, 1, 1], "no name"),
+        ([8, GROUP[:15], "a", 1, 1, 1], "no group's id"),
+        ([8, None, "a", 1, 1, 1], "kind 8 is of no replica group"),
+        ([99, GROUP, "a", 1, 1, 1], "the bad kind 99"),
+        (["8", GROUP, "a", 1, 1, 1], "no kind where"),
+        (join(), "no ends of terms"),
+        (join((2, 2), (1, 1)), "no ends of terms"),
+        (join(*[(i, i) for i in range(TERMS_MAX + 1)]), f"at most {TERMS_MAX} items"),
+        ([15, GROUP, "a", 1, 1, 1, True, [2, 2]], "no numbers in their order"),
+        ([15, GROUP, "a", 1, 1, 1, True, []], "no numbers in their order"),
+        (run_of(), "the bad kind 48"),
+        (run_of([0, 1, b"junk"]), "no CBOR of ours"),
+        (run_of([4, 1, b""]), "no entry where"),
+        (run_of(*[[3, 1, [0, 0]]] * (RUN_ENTRIES_MAX + 1)), "the bad kind 48"),
+        ([32, None, "a", 1, ["n"] * (VOTERS_MAX + 1), True, 1], f"at most {VOTERS_MAX} items"),
     ],
-    ids=lambda items: repr(items)[:40],
+    ids=lambda each: repr(each)[:40],
 )
-def test_what_is_wrong_is_one_clear_error(items):
-    with pytest.raises(DecodeError):
+def test_what_is_wrong_is_one_clear_error(items, text):
+    with pytest.raises(DecodeError, match=text):
         CODEC.decode(cbor2.dumps(items))
+
+
+def test_a_run_has_as_many_entries_as_it_may():
+    run = run_of(*[[3, 1, [0, 0]]] * RUN_ENTRIES_MAX)
+    assert len(CODEC.decode(cbor2.dumps(run)).content.message.payloads) == RUN_ENTRIES_MAX
 
 
 @settings(max_examples=300)
