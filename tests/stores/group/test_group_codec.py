@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from channels import CumulativeAck, Event, Heartbeat, Nack, RetransmitFailed, UnknownConsumer
 from handshake.access import Right
 from stores.actions import PutCommand
-from stores.group import codec, messages
+from stores.group import codec, messages, packed_fields
 from stores.group.clock import Times
 from stores.group.codec import RUN_ENTRIES_MAX, GroupCodec
 from stores.group.effects import Setback
@@ -81,6 +81,7 @@ CONTENTS = [
     messages.Admitted(3, 4, 5, 6, None),
     messages.Admitted(3, 4, 5, 6, HEAD),
     messages.ToFollower(3, None, Event(3, 7, ENTRIES)),
+    messages.ToFollower(3, 5, Event(3, 7, (LeadEntry(3, Times(1, 2)),)), 6),
     messages.ToFollower(3, 4, Heartbeat(3, 9)),
     messages.ToFollower(3, 4, RetransmitFailed(3, 9)),
     messages.ToFollower(3, 4, UnknownConsumer(3)),
@@ -317,6 +318,41 @@ def join(*ends):
 def test_what_is_wrong_is_one_clear_error(items, text):
     with pytest.raises(DecodeError, match=text):
         CODEC.decode(cbor2.dumps(items))
+
+
+@pytest.mark.parametrize(
+    ("read", "values", "text"),
+    [
+        (packed_fields.read_name, ["", 7, None], "no name where"),
+        (packed_fields.read_member, [7, ["a"], ["a", 1, 1]], "no member where"),
+        (packed_fields.read_position, [7, [1], [1, 2, 3]], "no position where"),
+        (packed_fields.read_times, [7, [1], [1, 2, 3]], "no pair of clocks where"),
+        (packed_fields.read_head, [7, [[2, 3], [], [1, 2], 4]], "no head of a snapshot where"),
+    ],
+)
+def test_a_field_of_another_kind_is_named(read, values, text):
+    for value in values:
+        with pytest.raises(DecodeError, match=text):
+            read(value)
+
+
+def test_ends_of_terms_rise_and_there_is_one():
+    for ends in ([], [[1, 2], [1, 2]], [[2, 1], [1, 2]]):
+        with pytest.raises(DecodeError, match="no ends of terms in their order where"):
+            packed_fields.read_ends(ends)
+    assert packed_fields.read_ends([[1, 2]]) == (Position(1, 2),)
+
+
+def test_a_snapshot_has_as_many_parts_as_it_may():
+    head = [[2, 3], [["a", 1]], [1, 2], SNAPSHOT_PARTS_MAX, 5]
+    assert packed_fields.read_head(head).part_count == SNAPSHOT_PARTS_MAX
+    with pytest.raises(DecodeError, match="no head of a snapshot where"):
+        packed_fields.read_head([*head[:3], SNAPSHOT_PARTS_MAX + 1, 5])
+
+
+def test_a_name_is_as_long_as_it_may_be():
+    name = "x" * NAME_SIZE_MAX
+    assert CODEC.decode(cbor2.dumps([8, GROUP, name, 1, 1, 1])).sender == MemberId(name, 1)
 
 
 def test_a_run_has_as_many_entries_as_it_may():
