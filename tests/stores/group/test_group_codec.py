@@ -222,6 +222,24 @@ def test_a_right_that_is_not_known_is_refused():
         CODEC.decode(cbor2.dumps([34, GROUP, *A, 3, None, "no", None]))
 
 
+@pytest.mark.parametrize(
+    ("items", "text"),
+    [
+        ([32, GROUP, *A, ["a"], True, len(Aim)], "no aim where one belongs"),
+        ([35, GROUP, *A, 1, len(Order), "a"], "no order where one belongs"),
+    ],
+)
+def test_an_aim_or_an_order_that_is_not_known_is_refused(items, text):
+    with pytest.raises(DecodeError, match=text):
+        CODEC.decode(cbor2.dumps(items))
+
+
+def test_a_setback_of_a_later_release_is_an_unknown_one():
+    for number, setback in [*enumerate(Setback), (len(Setback), Setback.UNKNOWN)]:
+        content = CODEC.decode(cbor2.dumps([33, GROUP, *A, 1, number])).content
+        assert content.setback is setback
+
+
 def test_a_run_that_is_too_large_travels_in_several_messages():
     large = replace(PUT, pairs=[b"k", bytes(300_000)])
     entries = tuple(ActionEntry(3, bodies.Performed(0, (large,))) for _ in range(8))
@@ -336,18 +354,29 @@ def test_a_field_of_another_kind_is_named(read, values, text):
             read(value)
 
 
+_IN_WORDS = r"(no|has) [a-z' ]+ (where|belongs)|has the bad kind 48$"
+
+
+@pytest.mark.parametrize("content", CONTENTS, ids=lambda each: type(each).__name__)
+def test_each_field_of_another_kind_is_refused_in_words(content):
+    kind, *head, life = cbor2.loads(written(content))[:4]
+    items = cbor2.loads(written(content))[4:]
+    for at, item in enumerate(items):
+        inner = (
+            [[*item[:i], 1.5, *item[i + 1 :]] for i in range(len(item))]
+            if type(item) is list
+            else []
+        )
+        for bad in (1.5, *inner):
+            with pytest.raises(DecodeError, match=_IN_WORDS):
+                CODEC.decode(cbor2.dumps([kind, *head, life, *items[:at], bad, *items[at + 1 :]]))
+
+
 def test_ends_of_terms_rise_and_there_is_one():
     for ends in ([], [[1, 2], [1, 2]], [[2, 1], [1, 2]]):
         with pytest.raises(DecodeError, match="no ends of terms in their order where"):
             packed_fields.read_ends(ends)
     assert packed_fields.read_ends([[1, 2]]) == (Position(1, 2),)
-
-
-def test_a_snapshot_has_as_many_parts_as_it_may():
-    head = [[2, 3], [["a", 1]], [1, 2], SNAPSHOT_PARTS_MAX, 5]
-    assert packed_fields.read_head(head).part_count == SNAPSHOT_PARTS_MAX
-    with pytest.raises(DecodeError, match="no head of a snapshot where"):
-        packed_fields.read_head([*head[:3], SNAPSHOT_PARTS_MAX + 1, 5])
 
 
 def test_a_name_is_as_long_as_it_may_be():
