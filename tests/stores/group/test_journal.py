@@ -27,6 +27,10 @@ def test_positions_are_terms_and_indexes():
     assert (journal.floor, journal.first_sequence, journal.durable) == (START, 1, 5)
 
 
+def test_a_member_is_shown_by_its_name_and_the_end_of_its_life():
+    assert str(MemberId("a", 0x1ABCD)) == "a.abcd"
+
+
 @pytest.mark.parametrize("index", [-1, 6])
 def test_what_is_not_there_has_no_term(index):
     with pytest.raises(AssertionError):
