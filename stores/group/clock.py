@@ -51,9 +51,10 @@ class GroupClock:
         """Stand at the times that the journal or the machine tells."""
         self.times = times
         self._moment: Moment | None = None
-        self._offset_ns = 0
-        self._seen_ns = 0
-        self._seen_since_ns = 0
+        # The first moment sets these.
+        self._offset_ns: int
+        self._seen_ns: int
+        self._seen_since_ns: int
 
     def hear(self, times: Times) -> None:
         """Take over what a leader says; neither clock goes back."""

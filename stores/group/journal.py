@@ -48,7 +48,6 @@ class Journal:
         # Where each term begins. The floor stands for its own term.
         self._terms = [floor]
         self.voters = VoterHistory(floor.index, voters)
-        self.durable = self._stored = floor.index
         self._write: _Write | None = None
         self._token = 0
         self._installing: Snapshot | None = None

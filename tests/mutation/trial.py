@@ -33,7 +33,7 @@ from tests.mutation import registry
 CPU_SECONDS_MIN: Final = 2
 """A mutant may take that, and five times what its tests take without it: then it hangs."""
 WALL_FACTOR: Final = 10
-"""How many times longer than its CPU seconds a mutant may last, as the machine may be busy."""
+"""How many times longer than its CPU seconds a mutant may last, and more on a slow machine."""
 MEMORY_MAX: Final = 4 << 30
 """Bytes of addresses, at which a mutant that fills the memory fails."""
 
@@ -144,9 +144,9 @@ class Trial:
                     return f"killed {self.failed}".encode()
             return b"survived"
 
-        limit()  # It measures the machine now and then: here, and not in each process.
+        # It measures the machine now and then: here, and not in each process.
+        deadline = time.monotonic() + limit(WALL_FACTOR * seconds)
         pid, pipe = fork(first_failure)
-        deadline = time.monotonic() + WALL_FACTOR * seconds
         self.children[pipe] = Child(pid, mutant, deadline)
 
     def hear(self) -> None:

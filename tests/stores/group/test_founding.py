@@ -38,6 +38,7 @@ def test_a_replica_that_heard_two_groups_joins_none_of_them() -> None:
         assert founding.founders is None
         assert "a, b are of different groups of this name" in (founding.refusal or "")
         founding.lose(at(B))
+        founding.lose(at(B))
         assert founding.group == ONE
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from stores.group.clock import (
+    JITTER_NS,
     SECOND_NS,
     STANDING_NS,
+    STEP_NS_MAX,
     TICK_NS_MAX,
     GroupClock,
     Moment,
@@ -77,6 +79,26 @@ def test_a_step_that_stands_for_a_minute_counts():
     assert run(clock, 59, jump_ns=jump_ns, since=5).stamp_ns < WALL + START + 100 * SECOND_NS
     times = run(clock, 3, jump_ns=jump_ns, since=64)
     assert times.stamp_ns == WALL + START + 67 * SECOND_NS + jump_ns
+
+
+def test_a_step_counts_from_the_moment_on_that_it_has_stood_long_enough():
+    clock, jump_ns = GroupClock(), 3600 * SECOND_NS
+    clock.run_to(Moment(START, WALL + START))
+    for ago_ns in (STANDING_NS, STANDING_NS - 1, 1, 0):
+        now = START + STANDING_NS + 1 - ago_ns
+        times = clock.run_to(Moment(now, WALL + now + jump_ns))
+        assert times.stamp_ns == WALL + now + (0 if ago_ns else jump_ns)
+
+
+@pytest.mark.parametrize(
+    ("jump_ns", "is_followed"),
+    [(JITTER_NS, False), (JITTER_NS + 1, True), (STEP_NS_MAX, True), (STEP_NS_MAX + 1, False)],
+)
+def test_steps_between_jitter_and_a_jump_are_followed_at_once(jump_ns, is_followed):
+    clock = GroupClock()
+    clock.run_to(Moment(START, WALL + START))
+    times = clock.run_to(Moment(START + 1, WALL + START + 1 + jump_ns))
+    assert times.stamp_ns == WALL + START + 1 + (jump_ns if is_followed else 0)
 
 
 def test_the_stamp_stands_while_the_wall_clock_is_behind_it():

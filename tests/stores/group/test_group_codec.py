@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from channels import CumulativeAck, Event, Heartbeat, Nack, RetransmitFailed, UnknownConsumer
 from handshake.access import Right
 from stores.actions import PutCommand
-from stores.group import messages
+from stores.group import codec, messages, packed_fields
 from stores.group.clock import Times
 from stores.group.codec import RUN_ENTRIES_MAX, GroupCodec
 from stores.group.effects import Setback
@@ -82,6 +82,7 @@ CONTENTS = [
     messages.Admitted(3, 4, 5, 6, None),
     messages.Admitted(3, 4, 5, 6, HEAD),
     messages.ToFollower(3, None, Event(3, 7, ENTRIES)),
+    messages.ToFollower(3, 5, Event(3, 7, (LeadEntry(3, Times(1, 2)),)), 6),
     messages.ToFollower(3, 4, Heartbeat(3, 9)),
     messages.ToFollower(3, 4, RetransmitFailed(3, 9)),
     messages.ToFollower(3, 4, UnknownConsumer(3)),
@@ -248,6 +249,24 @@ def test_a_right_that_is_not_known_is_refused():
         CODEC.decode(cbor2.dumps([34, GROUP, *A, 3, None, "no", None]))
 
 
+@pytest.mark.parametrize(
+    ("items", "text"),
+    [
+        ([32, GROUP, *A, ["a"], True, len(Aim)], "no aim where one belongs"),
+        ([35, GROUP, *A, 1, len(Order), "a"], "no order where one belongs"),
+    ],
+)
+def test_an_aim_or_an_order_that_is_not_known_is_refused(items, text):
+    with pytest.raises(DecodeError, match=text):
+        CODEC.decode(cbor2.dumps(items))
+
+
+def test_a_setback_of_a_later_release_is_an_unknown_one():
+    for number, setback in [*enumerate(Setback), (len(Setback), Setback.UNKNOWN)]:
+        content = CODEC.decode(cbor2.dumps([33, GROUP, *A, 1, number])).content
+        assert content.setback is setback
+
+
 def test_a_run_that_is_too_large_travels_in_several_messages():
     large = replace(PUT, pairs=[b"k", bytes(300_000)])
     entries = tuple(ActionEntry(3, bodies.Performed(0, (large,))) for _ in range(8))
@@ -273,43 +292,128 @@ def test_a_run_of_many_small_entries_is_cut_too():
     assert counts == [RUN_ENTRIES_MAX, 1]
 
 
+def test_a_run_is_as_large_as_the_bodies_of_its_actions(monkeypatch):
+    class Plain(TableCodec):
+        def encode(self, body):
+            return body
+
+        def decode(self, data):
+            return data
+
+    monkeypatch.setattr(codec, "RUN_SIZE_MAX", 100)
+    others = LeadEntry(3, Times(1, 1)), VotersEntry(3, (A,)), TimeEntry(3, Times(1, 1))
+    sizes = 40, 60, 1, 99, 1, 101, 1
+    large, small, *rest = (ActionEntry(3, bytes(size)) for size in sizes)
+    event = Event(3, 1, (*others, large, small, *rest))
+    plain = GroupCodec(Plain())
+    payloads = plain.encode(A, GROUP, messages.ToFollower(3, None, event))
+    runs = [plain.decode(payload).content.message for payload in payloads]
+    assert [(run.first_sequence, len(run.payloads)) for run in runs] == [
+        (1, 5),  # 40 and 60 beside what has no body
+        (6, 2),  # 1 and 99
+        (8, 1),
+        (9, 1),  # It is too large, and travels alone.
+        (10, 1),
+    ]
+
+
 def test_a_join_tells_of_the_latest_terms_alone():
     ends = tuple(Position(term, term) for term in range(TERMS_MAX + 9))
     found = CODEC.decode(written(messages.Join(3, 4, ends))).content
     assert found.ends == ends[9:]
 
 
+def run_of(*entries):
+    return [48, GROUP, "a", 1, 1, None, 1, [*entries], 0]
+
+
+def join(*ends):
+    return [9, GROUP, "a", 1, 1, 1, [list(end) for end in ends], False]
+
+
 @pytest.mark.parametrize(
-    "items",
+    ("items", "text"),
     [
-        [8, GROUP, "a", 1, 1],  # a field is missing
-        [8, GROUP, "a", 1, 1, 1, 1],  # one too many
-        [8, GROUP, "a", 1, -1, 1],
-        [8, GROUP, "a", 1, 2**64, 1],
-        [8, GROUP, "a", 1, True, 1],
-        [8, GROUP, "", 1, 1, 1],
-        [8, GROUP, "x" * (NAME_SIZE_MAX + 1), 1, 1, 1],
-        [8, GROUP, b"a", 1, 1, 1],
-        [8, GROUP[:15], "a", 1, 1, 1],
-        [99, GROUP, "a", 1, 1, 1],
-        ["8", GROUP, "a", 1, 1, 1],
-        [9, GROUP, "a", 1, 1, 1, []],
-        [9, GROUP, "a", 1, 1, 1, [[2, 2], [1, 1]]],
-        [9, GROUP, "a", 1, 1, 1, [[i, i] for i in range(TERMS_MAX + 1)]],
-        [15, GROUP, "a", 1, 1, 1, True, [2, 2]],
-        [15, GROUP, "a", 1, 1, 1, True, []],
-        [48, GROUP, "a", 1, 1, None, 1, []],
-        [48, GROUP, "a", 1, 1, None, 1, [[0, 1, b"junk"]]],
-        [48, GROUP, "a", 1, 1, None, 1, [[4, 1, b""]]],
-        [48, GROUP, "a", 1, 1, None, 1, [[3, 1, [0, 0]]] * (RUN_ENTRIES_MAX + 1)],
-        [32, None, "a", 1, ["n"] * (VOTERS_MAX + 1), True],
-        [2, GROUP, "a", 1],
+        ([8, GROUP, "a", 1, 1], "kind 8 has 2 fields, and 1 came"),
+        ([8, GROUP, "a", 1, 1, 1, 1], "kind 8 has 2 fields, and 3 came"),
+        ([2, GROUP, "a", 1], "kind 2 has 1 fields, and 0 came"),
+        ([8, GROUP, "a", 1, -1, 1], "int where a count belongs"),
+        ([8, GROUP, "a", 1, 2**64, 1], "no CBOR of ours"),
+        ([8, GROUP, "a", 1, True, 1], "bool where a count belongs"),
+        ([8, GROUP, "", 1, 1, 1], "no name"),
+        ([8, GROUP, "x" * (NAME_SIZE_MAX + 1), 1, 1, 1], "no name"),
+        ([8, GROUP, b"a", 1, 1, 1], "no name"),
+        ([8, GROUP[:15], "a", 1, 1, 1], "no group's id"),
+        ([8, None, "a", 1, 1, 1], "kind 8 is of no replica group"),
+        ([99, GROUP, "a", 1, 1, 1], "the bad kind 99"),
+        (["8", GROUP, "a", 1, 1, 1], "no kind where"),
+        (join(), "no ends of terms"),
+        (join((2, 2), (1, 1)), "no ends of terms"),
+        (join(*[(i, i) for i in range(TERMS_MAX + 1)]), f"at most {TERMS_MAX} items"),
+        ([15, GROUP, "a", 1, 1, 1, True, [2, 2]], "no numbers in their order"),
+        ([15, GROUP, "a", 1, 1, 1, True, []], "no numbers in their order"),
+        (run_of(), "the bad kind 48"),
+        (run_of([0, 1, b"junk"]), "no CBOR of ours"),
+        (run_of([4, 1, b""]), "no entry where"),
+        (run_of(*[[3, 1, [0, 0]]] * (RUN_ENTRIES_MAX + 1)), "the bad kind 48"),
+        ([32, None, "a", 1, ["n"] * (VOTERS_MAX + 1), True, 1], f"at most {VOTERS_MAX} items"),
     ],
-    ids=lambda items: repr(items)[:40],
+    ids=lambda each: repr(each)[:40],
 )
-def test_what_is_wrong_is_one_clear_error(items):
-    with pytest.raises(DecodeError):
+def test_what_is_wrong_is_one_clear_error(items, text):
+    with pytest.raises(DecodeError, match=text):
         CODEC.decode(cbor2.dumps(items))
+
+
+@pytest.mark.parametrize(
+    ("read", "values", "text"),
+    [
+        (packed_fields.read_name, ["", 7, None], "no name where"),
+        (packed_fields.read_member, [7, ["a"], ["a", 1, 1]], "no member where"),
+        (packed_fields.read_position, [7, [1], [1, 2, 3]], "no position where"),
+        (packed_fields.read_times, [7, [1], [1, 2, 3]], "no pair of clocks where"),
+        (packed_fields.read_head, [7, [[2, 3], [], [1, 2], 4]], "no head of a snapshot where"),
+    ],
+)
+def test_a_field_of_another_kind_is_named(read, values, text):
+    for value in values:
+        with pytest.raises(DecodeError, match=text):
+            read(value)
+
+
+_IN_WORDS = r"(no|has) [a-z' ]+ (where|belongs)|has the bad kind 48$"
+
+
+@pytest.mark.parametrize("content", CONTENTS, ids=lambda each: type(each).__name__)
+def test_each_field_of_another_kind_is_refused_in_words(content):
+    kind, *head, life = cbor2.loads(written(content))[:4]
+    items = cbor2.loads(written(content))[4:]
+    for at, item in enumerate(items):
+        inner = (
+            [[*item[:i], 1.5, *item[i + 1 :]] for i in range(len(item))]
+            if type(item) is list
+            else []
+        )
+        for bad in (1.5, *inner):
+            with pytest.raises(DecodeError, match=_IN_WORDS):
+                CODEC.decode(cbor2.dumps([kind, *head, life, *items[:at], bad, *items[at + 1 :]]))
+
+
+def test_ends_of_terms_rise_and_there_is_one():
+    for ends in ([], [[1, 2], [1, 2]], [[2, 1], [1, 2]]):
+        with pytest.raises(DecodeError, match="no ends of terms in their order where"):
+            packed_fields.read_ends(ends)
+    assert packed_fields.read_ends([[1, 2]]) == (Position(1, 2),)
+
+
+def test_a_name_is_as_long_as_it_may_be():
+    name = "x" * NAME_SIZE_MAX
+    assert CODEC.decode(cbor2.dumps([8, GROUP, name, 1, 1, 1])).sender == MemberId(name, 1)
+
+
+def test_a_run_has_as_many_entries_as_it_may():
+    run = run_of(*[[3, 1, [0, 0]]] * RUN_ENTRIES_MAX)
+    assert len(CODEC.decode(cbor2.dumps(run)).content.message.payloads) == RUN_ENTRIES_MAX
 
 
 @settings(max_examples=300)

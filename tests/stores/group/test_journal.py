@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
+from stores.group import journal as journals
 from stores.group.clock import NO_TIMES
 from stores.group.effects import Persist, Snapshot
 from stores.group.entries import ActionEntry, VotersEntry
@@ -24,6 +25,10 @@ def test_positions_are_terms_and_indexes():
     assert [journal.term_at(index) for index in range(6)] == [0, 1, 1, 3, 3, 4]
     assert journal.ends() == (START, Position(1, 2), Position(3, 4), Position(4, 5))
     assert (journal.floor, journal.first_sequence, journal.durable) == (START, 1, 5)
+
+
+def test_a_member_is_shown_by_its_name_and_the_end_of_its_life():
+    assert str(MemberId("a", 0x1ABCD)) == "a.abcd"
 
 
 @pytest.mark.parametrize("index", [-1, 6])
@@ -152,6 +157,7 @@ def test_a_snapshot_replaces_all_and_is_durable_once_it_is_written():
         Position(4, 10),
         (B, C),
     )
+    assert (journal.voters.changed_at, journal.voters.at(10)) == (9, (B, C))
     journal.persisted(1)
     assert journal.durable == 0
     assert write(journal) == Persist(2, snapshot, 9, (ActionEntry(4, "y"),))
@@ -173,6 +179,51 @@ def test_compaction_keeps_positions_and_entries_above_it():
         journal.payloads(3, 4)
     with pytest.raises(AssertionError):
         journal.entry(3)
+
+
+def test_a_journal_that_begins_later_is_read_compacted_and_cut_at_its_indexes():
+    journal = journal_of(1, 1, 1, 1, 1, 1)
+    journal.compact(2)
+    assert journal.payloads(3, 3) == [ActionEntry(1, 2)]
+    journal.compact(3)
+    assert journal.payloads(4, 6) == [ActionEntry(1, number) for number in (3, 4, 5)]
+    journal.truncate(4)
+    assert journal.end == Position(1, 4)
+    journal.truncate(3)
+    assert journal.end == journal.floor == Position(1, 3)
+    with pytest.raises(AssertionError):
+        journal.truncate(2)
+
+
+def test_a_long_journal_is_written_in_pieces(monkeypatch):
+    monkeypatch.setattr(journals, "WRITE_ENTRIES", 3)
+    journal = Journal(Position(1, 5), (A,))
+    entries = [ActionEntry(1, number) for number in range(7)]
+    for entry in entries:
+        journal.append(entry)
+    for token, (begin, end) in enumerate([(0, 3), (3, 6), (6, 7)], 1):
+        assert write(journal) == Persist(token, None, 5 + begin, tuple(entries[begin:end]))
+        journal.persisted(token)
+        assert journal.durable == 5 + end
+
+
+def test_without_a_disk_all_that_is_new_counts_as_durable_at_once():
+    journal = Journal(START, (A,), is_volatile=True)
+    assert not journal.keep()
+    journal.append(ActionEntry(1, "x"))
+    assert journal.durable == 0
+    assert journal.keep()
+    assert (journal.durable, journal.keep(), journal.next_write()) == (1, False, None)
+    journal.install(Snapshot(Position(4, 1), (B,), NO_TIMES, ()))
+    assert journal.keep(), "the snapshot is new, though the journal ends where it did"
+    assert not journal.keep()
+
+
+def test_with_a_disk_nothing_is_durable_before_its_word():
+    journal = journal_of(1)
+    journal.append(ActionEntry(1, "x"))
+    assert not journal.keep()
+    assert journal.durable == 1
 
 
 def test_what_is_not_durable_is_not_compacted():
