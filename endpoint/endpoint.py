@@ -681,7 +681,7 @@ class Endpoint(Bound):
         subscription, and each read from then on raises ``SubscriberOverflow``.
         """
         wanted = arguments.topics("topics", topics)
-        return self._subscribe(
+        return self._open_reader(
             wanted,
             local=local,
             queue_size=queue_size,
@@ -691,7 +691,7 @@ class Endpoint(Bound):
             name=name,
         )
 
-    def _subscribe(
+    def _open_reader(
         self, topics: Sequence[str], *, local: bool, **options: Unpack[QueueOptions]
     ) -> Subscriber:
         return self.read_with(partial(Subscriber, self.loop), topics, local=local, **options)

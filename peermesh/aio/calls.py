@@ -1572,7 +1572,7 @@ class Endpoint(Life):
         subscription, and each read from then on raises ``SubscriberOverflow``.
         """
         wanted = arguments.topics("topics", topics)
-        return self._subscribe(
+        return self._open_reader(
             wanted,
             local=local,
             queue_size=queue_size,

@@ -117,7 +117,7 @@ class Life(Bound):
         """Shut down, and leave no task behind."""
         await self.shutdown(self._grace)
 
-    def _subscribe(
+    def _open_reader(
         self, topics: Sequence[str], *, local: bool, **options: Unpack[QueueOptions]
     ) -> Subscriber:
         core = self._endpoint

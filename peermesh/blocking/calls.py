@@ -1456,7 +1456,7 @@ class Endpoint(EndpointLife):
         subscription, and each read from then on raises ``SubscriberOverflow``.
         """
         wanted = arguments.topics("topics", topics)
-        return self._subscribe(
+        return self._open_reader(
             wanted,
             local=local,
             queue_size=queue_size,

@@ -84,7 +84,7 @@ class EndpointLife(Bound):
         self._passage.check()
         return Publisher(self._outbound, topic)
 
-    def _subscribe(
+    def _open_reader(
         self, topics: Sequence[str], *, local: bool, **options: Unpack[QueueOptions]
     ) -> Subscriber:
         self._passage.check()
