@@ -46,7 +46,7 @@ PartT = TypeVar("PartT", bound="GroupPart[Any]")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedReplica:
     """Which replica is to be here."""
 
     name: str
@@ -139,12 +139,12 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
         """Name what is heard where this endpoint has a handle that no replica goes beside."""
         return (topics.group,)
 
-    def _check_file(self, wanted: Wanted, path: str, stored: Stored) -> None:
+    def _check_file(self, wanted: WantedReplica, path: str, stored: Stored) -> None:
         """Raise ``BackendFailure`` for a file of the other role."""
 
     # -- replicas --------------------------------------------------------------------------------
 
-    async def _attach(self, wanted: Wanted) -> PartT:
+    async def _attach(self, wanted: WantedReplica) -> PartT:
         """Start what is wanted; raises ``BackendFailure``, and what its check raises."""
         wanted.check()
         if wanted.backend is Backend.Memory:
@@ -173,7 +173,7 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
                 part.runner.tell_status(StatusCode.STORE_CONFLICT, core.entity, text)
             return part
 
-    def _in_memory(self, wanted: Wanted) -> CoreT:
+    def _in_memory(self, wanted: WantedReplica) -> CoreT:
         for option in wanted.options:
             raise BackendFailure(f"a {self._kind} in memory has no option {option!r}")
         promises = new_promises(self._making.new_member(wanted.own_name))
@@ -181,7 +181,7 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
         machine = self._machine(wanted.name, wanted.partitions)
         return self._core(wanted, machine, Beginning(stored, None))
 
-    def _core(self, wanted: Wanted, machine: MachineT, beginning: Beginning) -> CoreT:
+    def _core(self, wanted: WantedReplica, machine: MachineT, beginning: Beginning) -> CoreT:
         own, entity = beginning.stored.promises.member, self._entity()
         declared = wanted.declared or Declared((own.name,))
         roster = Roster(own, entity.endpoint, declared.names, declared.count)
@@ -189,7 +189,7 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
         codec, world = self.machinery.new_codec(), self._making.world(wanted.name)
         return self.machinery.new_core(entity, roster, machine, codec, beginning, world)
 
-    def _run(self, wanted: Wanted, core: CoreT, files: FilesT | None) -> PartT:
+    def _run(self, wanted: WantedReplica, core: CoreT, files: FilesT | None) -> PartT:
         """Have a replica work."""
         single = None
         if wanted.patience is not None:
@@ -221,7 +221,7 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
         own_name = self._making.check_names(self._kind, name, declared)
         is_learner = not declared.wanted.wants(own_name)
         self._check_right(name, "read" if is_learner else "vote")
-        wanted = Wanted(
+        wanted = WantedReplica(
             name=name,
             own_name=own_name,
             backend=backend,
@@ -248,7 +248,7 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
         Raises ``MasterExists``, ``BackendFailure``, ``ReplicaRegressed`` and ``StoreConflict``.
         """
         self._check_right(name, "lead")
-        wanted = Wanted(
+        wanted = WantedReplica(
             name=name,
             own_name=self._given_name(),
             backend=backend,
@@ -275,11 +275,11 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
 
     def _copy(
         self, name: str, backend: Backend, options: dict[str, object], patience: Patience
-    ) -> Wanted:
+    ) -> WantedReplica:
         manner = Manner(
             patience.ticks, is_single=True, ack_entries=CATCH_UP_RUN, stale_ns=patience.stale_ns
         )
-        return Wanted(
+        return WantedReplica(
             name=name,
             own_name=self._given_name(),
             backend=backend,

@@ -11,7 +11,7 @@ import trio
 from endpoint.pubsub.messages import Missed
 from endpoint.pubsub.subscriber import Subscriber
 from endpoint.replicas.attaching import PATIENCE_SECONDS, Backend, Patience
-from endpoint.replicas.attachments import Attachments, Machinery, Wanted
+from endpoint.replicas.attachments import Attachments, Machinery, WantedReplica
 from endpoint.replicas.files import Opened
 from endpoint.replicas.logs.log import Log, ReplicaLog
 from endpoint.replicas.logs.log_proxy import LogProxyPart
@@ -165,7 +165,7 @@ class LogAttachments(Attachments[LogCore, LogMachine, "LogReplicaFiles", LogPart
     def _users(self, topics: NamedTopics) -> tuple[str, ...]:
         return (topics.group, topics.proxies)
 
-    def _check_file(self, wanted: Wanted, path: str, stored: Stored) -> None:
+    def _check_file(self, wanted: WantedReplica, path: str, stored: Stored) -> None:
         if wanted.patience is None:
             return
         leads = _leads(stored)
