@@ -77,7 +77,7 @@ class Watch:
             return function(*args, **kwargs)
 
         def report(*args: object, **kwargs: object) -> object:
-            return "call".__call__(*args, **kwargs)  # type: ignore[operator]
+            return "call".__call__(*args, **kwargs)
 
         code = report.__code__
         constants = tuple(call if each == "call" else each for each in code.co_consts)

@@ -18,6 +18,7 @@ import select
 import signal
 import sys
 import time
+import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -64,7 +65,7 @@ class Child(NamedTuple):
     deadline: float
 
 
-@dataclass
+@dataclass(eq=False)  # pytest has plugins in sets
 class Trial:
     """A plugin of pytest that tries mutants in place of running the tests."""
 
@@ -191,6 +192,8 @@ def fork(work: Callable[[], bytes]) -> tuple[int, int]:
     try:
         with os.fdopen(write_end, "wb") as file:
             file.write(work())
+    except BaseException:
+        traceback.print_exc(file=sys.__stderr__)
     finally:
         os._exit(0)
 

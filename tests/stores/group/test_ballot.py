@@ -153,6 +153,8 @@ def test_a_mark_is_written_at_once_and_synced_once_a_second():
     syncs = [ballot.tick() for _ in range(SYNC_TICKS)]
     assert syncs[-1] == [SyncMarks(write.number)]
     assert not any(syncs[:-1])
+    ballot.marks_synced(write.number)
+    assert not any(ballot.tick() for _ in range(SYNC_TICKS)), "nothing is new"
     assert ballot.raise_mark(Position(3, 8)) == []
 
 

@@ -103,6 +103,10 @@ def test_parts_without_progress_for_some_ticks_are_sent_again():
         assert [numbers(sending.tick()) for _ in range(RESEND_TICKS)][:-1] == [[]] * 2
     sending.tick()
     sending.acknowledge(1)
+    for _ in range(RESEND_TICKS - 1):
+        sending.tick()
+        sending.acknowledge(1)  # It is no progress.
+    assert numbers(sending.tick()) == [1, 2]
     found = [numbers(sending.tick()) for _ in range(2 * RESEND_TICKS)]
     assert found == [*[[]] * (RESEND_TICKS - 1), [1, 2]] * 2
 
