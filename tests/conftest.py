@@ -19,7 +19,14 @@ from tests import time_net
 from tests.chromium import find_chromium
 
 JAVA_VERSION_MIN = 17
-SHARE_SPARK = {f"tests/peermesh/spark/test_{name}.py" for name in ("sink", "source")}
+SHARED_SESSIONS = (("sink", "source"), ("fast_json", "parsing", "round_trips"))
+"""Tests of Spark that have a session in common: each session takes half a minute of a core."""
+
+SESSION_OF = {
+    f"tests/peermesh/spark/test_{name}.py": f"Spark with {names[0]}"
+    for names in SHARED_SESSIONS
+    for name in names
+}
 LONG_FILES = {
     "tests/stores/replica/test_faults_at_every_step.py",
     "tests/stores/disk/test_damage.py",
@@ -101,7 +108,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     class OneSession(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = str(super()._split_scope(nodeid))
-            return "Spark" if file in SHARE_SPARK else file
+            return SESSION_OF.get(file, file)
 
     return OneSession(config, log)
 

@@ -237,6 +237,10 @@ def test_a_query_goes_on_when_the_gateway_that_leads_is_killed(spark, three, sou
     assert state_of(spark, checkpoint) == trial.recount(source)
 
 
+LOGS = ("offsets", "state")
+"""Other files of a checkpoint, each of which takes a minute."""
+
+
 @pytest.fixture
 def own(spark, three):
     """A gateway in the driver's process, whose replica follows the group of the three."""
@@ -250,7 +254,9 @@ def own(spark, three):
             yield gateway.address
 
 
-@pytest.mark.parametrize("log", ["offsets", "commits", "state"])
+@pytest.mark.parametrize(
+    "log", ["commits", *(pytest.param(each, marks=pytest.mark.long) for each in LOGS)]
+)
 def test_a_gateway_killed_during_an_upload_is_a_wait_for_a_driver_with_a_gateway_of_its_own(
     spark, three, own, source, tmp_path, log
 ):
