@@ -9,12 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from endpoint.mesh.status import StatusCode
-from endpoint.replicas.attaching import LEADER_SECONDS, Backend, Patience
+from endpoint.replicas.attaching import LEADER_SECONDS, Backend, Opened, Patience
 from endpoint.replicas.disk import reading
-from endpoint.replicas.files import MemberFiles, Opened
 from endpoint.replicas.guarding import GroupGuarding, check_own_rights
 from endpoint.replicas.making import Making
 from endpoint.replicas.part import CoreT, GroupPart, Single
@@ -39,6 +38,9 @@ from stores.replica.roster import Roster
 from stores.replica.write_queue import Keeper
 from wire.errors import BackendFailure, MasterExists, NoSuchMaster, StoreError
 from wire.identifiers import EndpointId, EntityId
+
+if TYPE_CHECKING:
+    from endpoint.replicas.files import MemberFiles  # with cryptography, which proxies do not need
 
 MachineT = TypeVar("MachineT", bound=ReplicaMachine)
 FilesT = TypeVar("FilesT", bound="MemberFiles[Any]")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
+from endpoint.replicas.attaching import Opened
 from endpoint.replicas.options import check_options, take_keys, take_path
 from stores.disk.ballot import SUFFIX, BallotFile, LoadedBallot
 from stores.disk.founding import Founding
@@ -50,18 +50,6 @@ class JournalFile(Protocol):
 
     def close(self) -> None:
         """Close the file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """What the files of a replica have."""
-
-    beginning: Beginning
-    parts: Sequence[Any]
-    """The state of its machine; nothing of a new one, where that knows its beginning itself."""
-    exposed: tuple[str, ...]
-    aside: str | None
-    """The new name of a file of an earlier release, which a learner has set aside."""
 
 
 RowsT = TypeVar("RowsT", bound=JournalFile)

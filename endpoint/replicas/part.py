@@ -6,13 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 import trio
 
 from endpoint.mesh.status import StatusCode
 from endpoint.replicas.attaching import LEADER_SECONDS, Patience
-from endpoint.replicas.files import MemberFiles
 from endpoint.replicas.parts import AnyEffect, Kind, Topics, topics_of
 from endpoint.replicas.questions import Questions
 from endpoint.replicas.runner import Runner
@@ -32,6 +31,9 @@ from wire.errors import (
     StoreError,
 )
 from wire.identifiers import EntityId
+
+if TYPE_CHECKING:
+    from endpoint.replicas.files import MemberFiles  # with cryptography, which proxies do not need
 
 _CODES: Final = {
     News.REGRESSED: StatusCode.REPLICA_REGRESSED,

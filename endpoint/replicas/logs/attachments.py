@@ -10,9 +10,8 @@ import trio
 
 from endpoint.pubsub.messages import Missed
 from endpoint.pubsub.subscriber import Subscriber
-from endpoint.replicas.attaching import PATIENCE_SECONDS, Backend, Patience
+from endpoint.replicas.attaching import PATIENCE_SECONDS, Backend, Opened, Patience
 from endpoint.replicas.attachments import Attachments, Machinery, WantedReplica
-from endpoint.replicas.files import Opened
 from endpoint.replicas.logs.log import Log, ReplicaLog
 from endpoint.replicas.logs.log_proxy import LogProxyPart
 from endpoint.replicas.logs.part import LogPart

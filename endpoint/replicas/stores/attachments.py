@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from endpoint.replicas.attaching import BUFFER_SECONDS, Backend, Patience
+from endpoint.replicas.attaching import BUFFER_SECONDS, Backend, Opened, Patience
 from endpoint.replicas.attachments import Attachments, Machinery
-from endpoint.replicas.files import Opened
 from endpoint.replicas.options import take_quota
 from endpoint.replicas.part import Single
 from endpoint.replicas.parts import topics_of

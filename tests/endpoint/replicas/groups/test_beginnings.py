@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from endpoint.replicas.files import Opened
+from endpoint.replicas.attaching import Opened
 from endpoint.replicas.stores.files import ReplicaFiles
 from stores.disk.ballot import BallotFile
 from stores.disk.founding import Founding
