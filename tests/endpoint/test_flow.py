@@ -73,8 +73,9 @@ async def test_one_stopped_peer_of_five_delays_nobody_and_is_removed_alone(kit) 
                 await kit.until(lambda: link.is_full)
                 # A frame is charged twice its size at most, and two may come on top.
                 assert link.data.own <= OWN_MARK.high + 2 * 2 * GROUP_SIZE
-                await clock.advance(STALL, raw.local)
-                await done.wait()
+                # What the system's buffers still take counts as taken, and begins the time anew.
+                while not done.is_set():
+                    await clock.advance(1, raw.local)
             events = await kit.events_until(status, StatusCode.PEER_REMOVED)
             assert events[-1].endpoint == raw.local
             assert events[-1].code is ErrorCode.OUTBOX_OVERFLOW

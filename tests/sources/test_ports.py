@@ -51,6 +51,7 @@ BELOW = {
     "endpoint/surroundings.py",
     "net/network.py",
     "net/acceptor.py",
+    "peermesh/brokers/edge/reception.py",  # of the broker, and of its registry
     "peermesh/demo/stage.py",
 }
 """What ports are made of; and the one that looks for free ports, and accepts no connection."""
