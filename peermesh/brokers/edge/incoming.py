@@ -61,13 +61,15 @@ class Incoming:
         numbers, before = read_numbers(attached.numbers), attached.position - 1
         self.is_known = True
         self._next[line] = (attached.incarnation, attached.position)
-        if attached.incarnation != self._incarnation:
+        is_heard = attached.incarnation == self._incarnation
+        if not is_heard:
             self._incarnation = attached.incarnation
             self._position = self._told = before
         self._position = max(self._position, before)
         self._told = min(self._told, before)  # What we told may not have arrived.
         gaps = (self._gap(name, last + 1) for name, last in numbers.items())
-        missed = 0 if attached.is_whole else sum(gaps)
+        # What is whole to a broker may have begun with an answer that was lost on its way here.
+        missed = 0 if attached.is_whole and is_heard else sum(gaps)
         for name, last in numbers.items():
             self._remember(name, last)
         self.missed += missed

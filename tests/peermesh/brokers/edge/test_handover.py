@@ -315,6 +315,19 @@ def test_a_gap_in_a_publishers_numbers_is_told_at_once():
     assert incoming.missed == 5
 
 
+def test_a_gap_is_told_though_the_first_answer_of_the_reign_was_lost():
+    publisher, incoming = Outgoing("T", PUBLISHERS[0]), Incoming("T")
+    one = Relay("T", "one")
+    effects = one.attach(1, SUBSCRIBERS[0]) + offered(one, publisher, b"a", line=9)
+    assert arrived(incoming, 1, effects) == [b"a"]
+    two = Relay("T", "two")  # It does not know of the subscriber in time.
+    publisher.switch(8)
+    offered(two, publisher, b"b", b"c", line=8)
+    two.attach(2, SUBSCRIBERS[0], is_known=True)  # What this answers is lost with its connection.
+    again = two.attach(3, SUBSCRIBERS[0], is_known=True)
+    assert arrived(incoming, 3, again) == [2]
+
+
 def test_of_a_publisher_or_subscriber_that_is_new_nothing_is_missed():
     publisher, incoming = Outgoing("T", PUBLISHERS[0], last=70), Incoming("T")
     channel = Relay("T", "one")
