@@ -61,8 +61,8 @@ class Incoming:
         numbers, before = read_numbers(attached.numbers), attached.position - 1
         self.is_known = True
         self._next[line] = (attached.incarnation, attached.position)
-        is_heard = attached.incarnation == self._incarnation
-        if not is_heard:
+        is_heard = attached.incarnation == self._incarnation and before <= self._position
+        if attached.incarnation != self._incarnation:
             self._incarnation = attached.incarnation
             self._position = self._told = before
         self._position = max(self._position, before)
