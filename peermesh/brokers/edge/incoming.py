@@ -55,21 +55,21 @@ class Incoming:
     def attached(self, line: Line, attached: Attached) -> int:
         """The channel begins to send by a connection; give how many messages were missed.
 
-        Positions do not tell: what a broker repeats may have come from the one before. Raises
-        ``DecodeError``.
+        None are, as far as this channel's positions go on where they were. Those of another one do
+        not tell, but the numbers of publishers do: what a broker repeats may have come from the one
+        before. Raises ``DecodeError``.
         """
         numbers, before = read_numbers(attached.numbers), attached.position - 1
         self.is_known = True
         self._next[line] = (attached.incarnation, attached.position)
-        is_heard = attached.incarnation == self._incarnation and before <= self._position
+        goes_on = attached.incarnation == self._incarnation and before <= self._position
         if attached.incarnation != self._incarnation:
             self._incarnation = attached.incarnation
             self._position = self._told = before
         self._position = max(self._position, before)
         self._told = min(self._told, before)  # What we told may not have arrived.
         gaps = (self._gap(name, last + 1) for name, last in numbers.items())
-        # What is whole to a broker may have begun with an answer that was lost on its way here.
-        missed = 0 if attached.is_whole and is_heard else sum(gaps)
+        missed = 0 if goes_on else sum(gaps)
         for name, last in numbers.items():
             self._remember(name, last)
         self.missed += missed

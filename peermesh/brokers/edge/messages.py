@@ -68,8 +68,6 @@ class Attached:
     incarnation: str
     """Which channel counts: another one begins anew."""
     position: int
-    is_whole: bool
-    """Whether the channel has waited for this subscriber, so that it missed nothing."""
     numbers: bytes
     """The last number of each publisher before that; read it with ``read_numbers``."""
 

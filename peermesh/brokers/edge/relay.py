@@ -222,16 +222,14 @@ class Relay:
         acknowledged; a new one what comes from now on.
         """
         subscription = self.subscriptions.get(client)
-        is_whole = subscription is not None and subscription.was_attached
         if subscription is None:
             subscription = self._subscribe(client, is_known=is_known, is_lodger=is_lodger)
         subscription.rewind()
         numbers = self._numbers(subscription) if is_known else b""
         position = subscription.position + 1
         subscription.line = line
-        subscription.was_attached = True
         subscription.silent_since = None
-        attached = Attached(self.topic, self.incarnation, position, is_whole, numbers)
+        attached = Attached(self.topic, self.incarnation, position, numbers)
         effects: list[Send] = [Send(line, attached)]
         self._feed(subscription, effects)
         return effects

@@ -68,7 +68,6 @@ class Subscription:
     is_lodger: bool = False
     """Whether it comes with the broker, as a bridge, and keeps no channel open."""
     line: Line | None = None
-    was_attached: bool = False
     sent: deque[Parcel] = field(default_factory=deque)
     sent_count: int = 0
     sent_bytes: int = 0

@@ -400,7 +400,7 @@ def test_what_an_older_broker_brought_is_not_given_twice():
 def test_a_reader_that_takes_nothing_has_a_window_of_its_own(monkeypatch):
     monkeypatch.setattr(incoming_module, "WINDOW", 3)
     incoming = Incoming("T")
-    incoming.attached(1, Attached("T", "one", 1, is_whole=False, numbers=b""))
+    incoming.attached(1, Attached("T", "one", 1, numbers=b""))
     incoming.receive(1, PUBLISHERS[0], 1, 3)
     incoming.keep(3, 3)
     assert incoming.report().position == 3  # They are here, whatever becomes of the broker.
@@ -412,7 +412,7 @@ def test_a_reader_that_takes_nothing_has_a_window_of_its_own(monkeypatch):
     incoming.take(1)
     assert incoming.report().position == 5
     by_reading = Incoming("T", is_read=True)
-    by_reading.attached(1, Attached("T", "one", 1, is_whole=False, numbers=b""))
+    by_reading.attached(1, Attached("T", "one", 1, numbers=b""))
     by_reading.receive(1, PUBLISHERS[0], 1, 1)
     by_reading.keep(1, 1)
     assert by_reading.report() is None
