@@ -89,9 +89,14 @@ class Questions:
         return number in self._asked and sender in self._replicas
 
     def answer(self, sender: EndpointId, answer: ReadAnswerCommand, revision: int) -> None:
-        """Take in an answer that is expected."""
+        """Take in an answer that is expected; one that lacks values is none."""
+        question = self._asked[answer.number].question
+        if _wants_values(question) and len(answer.rows.values) < len(answer.rows):
+            text = "its answer has no values"
+            self.refuse(sender, ReadRefusedCommand(answer.number, is_stale=False, text=text))
+            return
         self._quiet.pop(sender, None)
-        question = self._asked.pop(answer.number).question
+        del self._asked[answer.number]
         if isinstance(question, ScanCommand) and question.revision is not None:
             self._holders.pop(question.revision or revision, None)
             self._holders[question.revision or revision] = sender
@@ -150,3 +155,7 @@ class Questions:
 
     def _is_fit(self, asked: _Asked, replica: EndpointId) -> bool:
         return not asked.is_for_master or replica == self.master
+
+
+def _wants_values(question: Question) -> bool:
+    return question.has_values if isinstance(question, ScanCommand) else question.has_value

@@ -6,11 +6,17 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from handshake.access import Right
-from stores.asking import REPEAT_TICKS
+from stores.asking import REPEAT_TICKS, Questions
 from stores.effects import Closed, MasterFound, MasterLost
 from stores.group.words import OUTSIDE, Answered, Ask, Barred, Leads
 from stores.outcomes import Applied, Refused
-from stores.questions import LookUpCommand, ReadAnswerCommand, ReadRefusedCommand, ScanCommand
+from stores.questions import (
+    LookUpCommand,
+    Question,
+    ReadAnswerCommand,
+    ReadRefusedCommand,
+    ScanCommand,
+)
 from stores.quota import Quota
 from stores.replica import outsiders as outsiders_module
 from stores.replica.tables.proxies import BUSY
@@ -22,7 +28,9 @@ from tests.stores.replica.proxies import INCARNATION, Asker, ProxyMesh
 from tests.stores.replica.test_core import CODEC, Mesh
 from wire.encoding import encode
 from wire.errors import DecodeError, ErrorCode
-from wire.identifiers import EntityId
+from wire.identifiers import EndpointId, EntityId
+
+KEY = encode("k")
 
 
 @pytest.fixture
@@ -245,6 +253,28 @@ def test_pages_are_of_one_revision_wherever_it_is_kept(mesh: ProxyMesh) -> None:
     number = page_of(asker, 4, b"", 3)
     mesh.work()
     assert asker.answer(number) == 1, "the revision of now is there without being kept"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        LookUpCommand(1, 0, KEY, has_value=True),
+        ScanCommand(1, 0, b"", None, 9, has_values=True),
+    ],
+)
+def test_an_answer_without_the_values_is_none(question: Question) -> None:
+    asked, found = list[EndpointId](), list[object]()
+    questions = Questions(
+        lambda replica, _: asked.append(replica), lambda answer, _: found.append(answer)
+    )
+    one, two = EndpointId(bytes([1]) * 16), EndpointId(bytes([2]) * 16)
+    questions.survey([one, two])
+    questions.ask(question, is_for_master=False)
+    questions.answer(one, ReadAnswerCommand(1, Rows([KEY], (), [5]), None), 5)
+    assert (asked, found) == ([one, two], [])
+    whole = ReadAnswerCommand(1, Rows([KEY], [KEY], [5]), None)
+    questions.answer(two, whole, 5)
+    assert found == [whole]
 
 
 def test_one_entry_always_fits(mesh: ProxyMesh) -> None:
