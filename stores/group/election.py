@@ -4,6 +4,11 @@ The table drives the machine, draws the diagram of the documents, and tells the 
 happen. For each role and event it lists moves, in order; the first whose condition holds is made.
 What has no move is ignored.
 
+A member without a vote asks for votes in one case: a candidate takes it for a voter, and is behind.
+It may be the only one left with an entry, such as that of its own removal, and cannot grant the
+vote that the candidate lacks. Its own vote counts for nothing, and it leads until the voters have
+all that it has.
+
 Two rules stand before the table. A message of a later term brings that term, and with it the role
 of a follower; but a ``PreVote`` promises nothing, and a ``Vote`` is ignored while a leader is
 heard, unless that leader itself asked for it.
@@ -104,15 +109,8 @@ class Election:
 
     @property
     def may_lead(self) -> bool:
-        """Tell whether this member may ask for votes.
-
-        A voter may; so may one that is removed, as long as it does not know that to be committed:
-        it may be the only one with that entry, and no shorter journal wins against it.
-        """
-        member, voters = self._ballot.member, self._journal.voters
-        if member in voters.current:
-            return True
-        return voters.changed_at > self._state.commit and member in voters.previous
+        """Tell whether this member has a vote, as far as its own journal says."""
+        return self._ballot.member in self._journal.voters.current
 
     def _protects_leader(self, event: PreVote | Vote) -> bool:
         """Tell whether a leader was heard lately, in ticks since then: timers may be younger."""
@@ -174,6 +172,12 @@ class Election:
         assert isinstance(event, PreVote)
         is_news = event.term > self._ballot.term
         return self._ballot.is_whole and is_news and self._is_level(event)
+
+    def is_ahead(self, sender: MemberId, event: Event) -> bool:
+        """It is whole, the term is later than its own, the asking journal is behind."""
+        assert isinstance(event, PreVote)
+        is_news = event.term > self._ballot.term
+        return self._ballot.is_whole and is_news and not self._is_level(event)
 
     def can_grant(self, sender: MemberId, event: Event) -> bool:
         """It is whole, has no other candidate in this term, the asking journal is level."""
@@ -337,7 +341,8 @@ _BACK: Final[Moves] = {
 
 TABLE: Final[Mapping[Role, Moves]] = {
     Role.LEARNER: {
-        **_VOTING,
+        Vote: _VOTING[Vote],
+        PreVote: (*_VOTING[PreVote], Move(Election.is_ahead, Election.ask_around, Role.ASKING)),
         Keepalive: (
             Move(Election.is_current, Election.hear_leader),
             Move(Election.is_over, Election.tell_term),

@@ -87,7 +87,7 @@ class Electorate:
 
     @property
     def is_removed(self) -> bool:
-        """True once the leader's own removal is committed: it leads no more."""
+        """True if it is committed that the leader is no voter."""
         is_voter = self._ballot.member in self._journal.voters.current
         return not is_voter and self._state.is_voters_committed
 

@@ -73,8 +73,18 @@ class Leading:
 
     @property
     def is_ready(self) -> bool:
-        """True if all that was ever acknowledged is applied: an entry of its own is committed."""
-        return self._state.commit >= self._first_own and not self.electorate.is_handing_over
+        """True if all that was ever acknowledged is applied, and the lead is not handed over."""
+        return self._has_committed and not self.electorate.is_handing_over
+
+    @property
+    def is_over(self) -> bool:
+        """True for one that is no voter, once those who are have all that it has."""
+        return self._has_committed and self.electorate.is_removed
+
+    @property
+    def _has_committed(self) -> bool:
+        """True if an entry of its own is committed, and with it all before."""
+        return self._state.commit >= self._first_own
 
     @property
     def has_room(self) -> bool:

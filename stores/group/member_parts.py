@@ -155,7 +155,7 @@ class MemberParts:
         effects = effects + self._reconcile()
         while self.journal.keep():
             effects += self._count_durable() + self._reconcile()
-        if self.leading is not None and self.leading.electorate.is_removed:
+        if self.leading is not None and self.leading.is_over:
             effects += self.leading.electorate.pass_on() + self._trigger(Trigger.MAJORITY_LOST)
         if self.leading is not None:
             effects += self.leading.settle()

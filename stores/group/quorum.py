@@ -46,11 +46,6 @@ class VoterHistory:
         """The index of the entry that put them in force, or that of the journal's floor."""
         return self._changes[-1][0]
 
-    @property
-    def previous(self) -> Voters:
-        """The voters before the latest change that the journal still has."""
-        return self._changes[-2][1] if len(self._changes) > 1 else self.current
-
     def at(self, index: int) -> Voters:
         """Give the voters that were in force at an index, not below the journal's floor."""
         return next(voters for begin, voters in reversed(self._changes) if begin <= index)

@@ -9,6 +9,12 @@ from tests.safeguards.safeguard import Safeguard
 
 _SCHEDULES = ("tests/stores/group/test_group_schedules.py",)
 
+_SILENT = (
+    "        PreVote: (*_VOTING[PreVote], Move(Election.is_ahead, Election.ask_around, Role.ASKING)),\n",
+    "        PreVote: _VOTING[PreVote],\n",
+)
+"""A member without a vote never asks for votes."""
+
 
 def _rule(switch: str, why: str, file: str, text: str, replacement: str) -> Safeguard:
     return Safeguard(f"group: {switch}", why, f"stores/group/{file}", text, replacement, _SCHEDULES)
@@ -54,7 +60,7 @@ GROUP = [
         "serve_before_own_term",
         "a new leader reads less than what was acknowledged",
         "leading.py",
-        "        return self._state.commit >= self._first_own and not self.electorate.is_handing_over\n",
+        "        return self._has_committed and not self.electorate.is_handing_over\n",
         "        return not self.electorate.is_handing_over\n",
     ),
     _rule(
@@ -75,8 +81,20 @@ GROUP = [
         "removed_stays_silent",
         "a group stands still, because only a removed voter knows of its removal",
         "election.py",
-        "        return voters.changed_at > self._state.commit and member in voters.previous\n",
-        "        return False\n",
+        *_SILENT,
+    ),
+    _rule(
+        "learners_stay_silent",
+        "a group stands still, because only its learner has an entry, and its vote is needed",
+        "election.py",
+        *_SILENT,
+    ),
+    _rule(
+        "learner_leads_for_nothing",
+        "a learner that was elected steps down before the voters have what it has",
+        "leading.py",
+        "        return self._has_committed and self.electorate.is_removed\n",
+        "        return self.electorate.is_removed\n",
     ),
     _rule(
         "two_is_enough",

@@ -186,6 +186,34 @@ def removed_stays_silent():
     need(any(map(stage.is_ready, "abc")), "no member leads after 200 ticks")
 
 
+def _learner_is_ahead():
+    """Learner d alone has b's entry; only a, whose journal is older, takes d for a voter."""
+    stage = Stage("abcd", voters="abc")
+    stage.settle_in()
+    given(stage.change("a", tuple(stage.ids.values())) is None, "a's change")
+    stage.sync("a")
+    stage.clear()
+    given(stage.elect("b", "c"), "b is not elected")
+    stage.tick("b", times=6, links=["bd"], sync="bd")
+    ahead = stage.members["d"].journal.end
+    given(ahead > stage.members["a"].journal.end, "d does not have b's entry")
+    stage.crash("b")
+    stage.tick("acd", times=200, links=["acd"], sync="acd")
+    return stage
+
+
+def learners_stay_silent():
+    """Neither a, without d's vote, nor c, without a's, wins; d would with both."""
+    stage = _learner_is_ahead()
+    need(any(map(stage.is_ready, "ac")), "no voter leads after 200 ticks")
+
+
+def learner_leads_for_nothing():
+    """Learner d leads, and steps down before a and c have what stands in their way."""
+    stage = _learner_is_ahead()
+    need(any(map(stage.is_ready, "ac")), "no voter leads after 200 ticks")
+
+
 def two_is_enough():
     """Two of five have an entry, and are gone."""
     stage = Stage("abcde")
@@ -509,6 +537,8 @@ SCHEDULES = (
     memory_keeps_identity,
     changes_at_once,
     removed_stays_silent,
+    learners_stay_silent,
+    learner_leads_for_nothing,
     two_is_enough,
     no_truncation,
     join_twice,

@@ -114,6 +114,12 @@ def _asked(now: Standing, event: PreVote | Vote) -> tuple[Standing, list[Send]]:
     is_level = now.is_whole and event.last >= END
     if isinstance(event, PreVote) and is_level and event.term > now.term:
         return now, [Send(B, PreVoteGranted(event.term))]
+    is_ahead = now.is_whole and event.last < END and event.term > now.term
+    if isinstance(event, PreVote) and is_ahead and now.role is Role.LEARNER:
+        asked = PreVote(now.term + 1, END)
+        others = [voter for voter in _voters(now) if voter != A]
+        after = replace(now, role=Role.ASKING, leader=None)
+        return after, [Send(other, asked) for other in others]
     is_free = now.vote in (None, B) and event.term == now.term
     if isinstance(event, Vote) and is_level and is_free:
         return replace(now, vote=B), [Send(B, VoteGranted(event.term))]

@@ -260,12 +260,12 @@ def test_voters_are_in_force_when_appended_and_no_more_when_cut():
     journal.append(VotersEntry(1, (A, B)))
     journal.append(VotersEntry(2, (A, B, C)))
     history = journal.voters
-    assert (history.current, history.previous, history.changed_at) == ((A, B, C), (A, B), 3)
+    assert (history.current, history.changed_at) == ((A, B, C), 3)
     assert [history.at(index) for index in (1, 2, 3)] == [(A,), (A, B), (A, B, C)]
     journal.truncate(2)
-    assert (history.current, history.previous, history.changed_at) == ((A, B), (A,), 2)
+    assert (history.current, history.changed_at) == ((A, B), 2)
     journal.persisted(write(journal).token)
     for index in (1, 2):
         journal.compact(index)
         assert history.at(2) == (A, B)
-    assert history.previous == (A, B)
+    assert (history.current, history.changed_at) == ((A, B), 2)
