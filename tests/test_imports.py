@@ -27,14 +27,19 @@ LOADED_WHEN_USED = {"cryptography", "numpy", "pandas", "pyarrow"}
 REPORT = "import sys, json; {imports}; json.dump(sorted(sys.modules), sys.stdout)"
 
 
-def top_level_modules(*imports: str) -> set[str]:
-    """Import in an interpreter of its own, and give the top-level names of all that was loaded."""
+def loaded_modules(*imports: str) -> list[str]:
+    """Import in an interpreter of its own, and give the names of all that was loaded."""
     code = REPORT.format(imports="; ".join(f"import {name}" for name in imports))
     found = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert found.returncode == 0, found.stderr
-    return {name.partition(".")[0] for name in json.loads(found.stdout)}
+    return list(json.loads(found.stdout))
+
+
+def top_level_modules(*imports: str) -> set[str]:
+    """Give the top-level names of what was loaded."""
+    return {name.partition(".")[0] for name in loaded_modules(*imports)}
 
 
 def exists(module: str) -> bool:
@@ -67,6 +72,19 @@ def test_an_import_loads_no_extra_no_test_tool_and_no_cryptography(module):
 @pytest.mark.parametrize("module", ["wire", "channels", "handshake"])
 def test_the_lower_packages_load_no_event_loop(module):
     assert sorted(top_level_modules(module) & {"trio", "asyncio", "sqlite3", "ssl"}) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("endpoint.endpoint", ("stores.table.", "stores.log.", "stores.replica.", "stores.disk.")),
+        ("endpoint.replicas.stores.attachments", ("stores.replica.logs.", "stores.log.messages")),
+        ("endpoint.replicas.logs.attachments", ("stores.replica.tables.", "stores.table.machine")),
+    ],
+)
+def test_what_attaches_no_store_or_no_log_loads_none_of_their_code(module, unwanted):
+    """Each process that starts would pay for it: a tenth of a second, or several."""
+    assert [name for name in loaded_modules(module) if name.startswith(unwanted)] == []
 
 
 def test_the_command_line_works_without_spark_http_and_test_tools():

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from endpoint import arguments
 from endpoint.closing import AsyncClosing
 from stores.group.membership import Declared
-from stores.replica.beginning import Beginning
 from wire.errors import BackendFailure, InvalidData
 from wire.public import public
 
@@ -53,18 +52,6 @@ KEY_VARIABLES: Final = ("PEERMESH_STORE_KEYS", "PEERMESH_STORE_KEY_FILE")
 
 TICKS_PER_SECOND: Final = 10
 """The loop's ticks, which cores count."""
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """What the files of a replica have."""
-
-    beginning: Beginning
-    parts: Sequence[Any]
-    """The state of its machine; nothing of a new one, where that knows its beginning itself."""
-    exposed: tuple[str, ...]
-    aside: str | None
-    """The new name of a file of an earlier release, which a learner has set aside."""
 
 
 @public

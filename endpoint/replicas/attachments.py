@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from endpoint.mesh.status import StatusCode
-from endpoint.replicas.attaching import LEADER_SECONDS, Backend, Opened, Patience
+from endpoint.replicas.attaching import LEADER_SECONDS, Backend, Patience
 from endpoint.replicas.disk import reading
 from endpoint.replicas.guarding import GroupGuarding, check_own_rights
 from endpoint.replicas.making import Making
@@ -32,7 +32,7 @@ from stores.group.positions import START
 from stores.group.rights import RightOf
 from stores.group.words import Aim
 from stores.replica.asked.outbox import Words
-from stores.replica.beginning import Beginning, Manner, World
+from stores.replica.beginning import Beginning, Manner, Opened, World
 from stores.replica.facts import ReplicaMachine
 from stores.replica.roster import Roster
 from stores.replica.write_queue import Keeper

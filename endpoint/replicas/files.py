@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
-from endpoint.replicas.attaching import Opened
 from endpoint.replicas.options import check_options, take_keys, take_path
 from stores.disk.ballot import SUFFIX, BallotFile, LoadedBallot
 from stores.disk.founding import Founding
@@ -18,7 +17,7 @@ from stores.group.election import FORCED_TERMS
 from stores.group.entries import Entry
 from stores.group.member_parts import Stored
 from stores.group.positions import MemberId
-from stores.replica.beginning import Beginning
+from stores.replica.beginning import Beginning, Opened
 from stores.replica.effects import Begin, Rows, ToDisk
 from wire.errors import BackendFailure
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from stores.effects import Effect
-from stores.log.requests import LogRequests
 from stores.replica.core import GroupCore
 from stores.replica.effects import GroupEffect
 from stores.requests import Requests
 from stores.statistics import LogStatistics, StoreStatistics
 from wire.identifiers import EndpointId, EntityId
 from wire.topics import group_topic, log_group_topic, log_topics, proxy_topic, store_topics
+
+if TYPE_CHECKING:
+    from stores.log.requests import LogRequests  # which a store does not need
 
 AnyEffect = Effect | GroupEffect
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from endpoint.replicas.parts import AnyEffect, Kind, Topics, topics_of
 from endpoint.replicas.questions import Questions
 from endpoint.replicas.runner import Runner
-from stores.replica.logs.outside import LogProxy
-from stores.replica.tables.outside import TableProxy
 from wire.identifiers import EndpointId
+
+if TYPE_CHECKING:  # A kind of proxy has no need of the other one's.
+    from stores.replica.logs.outside import LogProxy
+    from stores.replica.tables.outside import TableProxy
 
 FindReplicas = Callable[[], Sequence[EndpointId]]
 """Gives the replicas that can be reached, the nearest first."""

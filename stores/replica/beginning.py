@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from stores.group.member_parts import Stored
 from stores.group.roles import Draw
@@ -51,6 +51,19 @@ class Beginning:
     reached: int = 0
     """The machine's rows may have changes up to this entry: all up to it are committed."""
     manner: Manner = ELECTED
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What the files of a replica have."""
+
+    beginning: Beginning
+    parts: Sequence[Any]
+    """The state of its machine; nothing of a new one, where that knows its beginning itself."""
+    exposed: tuple[str, ...]
+    """Files that others could read until they were opened."""
+    aside: str | None
+    """The new name of a file of an earlier release, which a learner has set aside."""
 
 
 @dataclass(frozen=True, slots=True)

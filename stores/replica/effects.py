@@ -11,11 +11,11 @@ from stores.effects import Effect
 from stores.group.effects import Persist, SavePromises, StageParts, SyncMarks, WriteMark
 from stores.group.entries import Entry
 from stores.group.membership import MemberStatus
-from stores.log.messages import Answer, Fetch, TimeQuery
 from wire.identifiers import EndpointId
 
 if TYPE_CHECKING:
     from stores.log.kept_runs import RunPlace
+    from stores.log.messages import Answer, Fetch, TimeQuery
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import trio
 
 from endpoint.pubsub.messages import Missed
 from endpoint.pubsub.subscriber import Subscriber
-from endpoint.replicas.attaching import PATIENCE_SECONDS, Backend, Opened, Patience
+from endpoint.replicas.attaching import PATIENCE_SECONDS, Backend, Patience
 from endpoint.replicas.attachments import Attachments, Machinery, WantedReplica
 from endpoint.replicas.logs.log import Log, ReplicaLog
 from endpoint.replicas.logs.log_proxy import LogProxyPart
@@ -28,6 +28,7 @@ from stores.log.codec import LogCodec
 from stores.log.machine import LogMachine
 from stores.log.rights import right_of
 from stores.quota import STORE_QUOTA
+from stores.replica.beginning import Opened
 from stores.replica.logs.books import BookKeeper
 from stores.replica.logs.core import LogCore
 from stores.replica.logs.outbox import LogOutbox

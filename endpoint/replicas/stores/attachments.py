@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from endpoint.replicas.attaching import BUFFER_SECONDS, Backend, Opened, Patience
+from endpoint.replicas.attaching import BUFFER_SECONDS, Backend, Patience
 from endpoint.replicas.attachments import Attachments, Machinery
 from endpoint.replicas.options import take_quota
 from endpoint.replicas.part import Single
@@ -16,6 +16,7 @@ from endpoint.replicas.stores.store_proxy import StoreProxy, StoreProxyPart
 from stores.group.codec import GroupCodec
 from stores.group.membership import Declared
 from stores.quota import STORE_QUOTA
+from stores.replica.beginning import Opened
 from stores.replica.lazy import RowKeeper, packed
 from stores.replica.tables.core import TableCore
 from stores.replica.tables.outbox import TableOutbox
