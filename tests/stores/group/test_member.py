@@ -6,22 +6,26 @@ from dataclasses import replace
 
 import pytest
 
-from channels import CumulativeAck, Event
-from stores.group import electorate, following, leading, reads
+from channels import CumulativeAck, Event, Nack, UnknownConsumer
+from stores.group import electorate, followers, following, leading, reads
+from stores.group.ballot import SYNC_TICKS
 from stores.group.clock import Moment
 from stores.group.effects import (
     Committed,
     Failed,
     HistoryConflict,
+    LeaderChanged,
     Replied,
     Send,
     Setback,
     StageParts,
+    SyncMarks,
     WholenessChanged,
+    WriteMark,
 )
 from stores.group.election import is_forced
 from stores.group.entries import ActionEntry, TimeEntry, VotersEntry
-from stores.group.limits import CATCH_UP_ENTRIES, CATCH_UP_RUN, JOURNAL_CHANNEL
+from stores.group.limits import JOURNAL_CHANNEL
 from stores.group.machine import Answer, Done
 from stores.group.membership import Wanted
 from stores.group.messages import (
@@ -109,6 +113,9 @@ def test_requests_before_a_leaders_first_entry_is_committed_are_refused():
     setbacks = [(each.caller, each.setback) for each in stage.told]
     assert setbacks == [("caller", Setback.NOT_READY), ("reader", Setback.NOT_READY)]
     assert not stage.members["a"].has_room
+    stage.told.clear()
+    stage.do("a", "propose_all", [("first", Noop()), ("second", Noop())])
+    assert [each.caller for each in stage.told] == ["first", "second"]
 
 
 def test_a_repeated_request_under_way_is_answered_with_the_first(stage):
@@ -273,6 +280,7 @@ def test_where_others_have_a_word_or_something_waits_nothing_is_decided_at_once(
     two = Stage("ab", is_volatile=True)
     two.settle_in()
     assert two.members["a"].decide(Noop()) is two.members["b"].decide(Noop()) is None
+    assert two.members["b"].settle() == []
     assert member.journal.end == end
 
 
@@ -515,6 +523,18 @@ def test_the_first_round_of_each_leader_is_echoed(stage):
     assert mail_of(stage, Echo, "b") == [Echo(term, 1)] * 2
 
 
+def test_a_leader_tells_whom_it_feeds(stage):
+    feeding = stage.members["a"].leading.feeding
+    assert [feeding.feeds(stage.ids[name]) for name in "abc"] == [False, True, True]
+    stage.crash("b")
+    stage.start("b")
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ab", kinds=(Keepalive, Join, Admitted))
+    assert not feeding.feeds(stage.ids["b"]), "it has not acknowledged its session"
+    stage.pass_on("ab")
+    assert feeding.feeds(stage.ids["b"])
+
+
 def test_a_join_without_an_answer_is_repeated_in_a_new_session_ahead_of_the_echo(stage):
     stage.crash("b")
     stage.start("b")
@@ -587,25 +607,33 @@ def test_an_acknowledgement_that_gets_lost_is_said_again(stage):
     assert stage.members["a"].state.commit == 2
 
 
-def test_a_late_follower_gets_the_journal_ahead_of_its_acknowledgements():
+def test_a_late_follower_gets_the_journal_ahead_of_its_acknowledgements(monkeypatch):
+    monkeypatch.setattr(followers, "CATCH_UP_ENTRIES", 4)
+    monkeypatch.setattr(followers, "CATCH_UP_RUN", 2)
     stage = Stage("abcd", voters="abc")
     stage.crash("d")
     stage.settle_in()
-    count = 2 * CATCH_UP_ENTRIES
-    stage.write("a", count)
+    stage.write("a", 8)
     stage.pass_on("abc", sync="abc")
     stage.clear()
     stage.start("d")
     stage.do("a", "tick", stage.moment("a"))
-    for kind in (Keepalive, Join):
+    for kind in (Keepalive, Join, Admitted):
         stage.pass_on("ad", kinds=(kind,))
-    events = [each.message for each in mail_of(stage, ToFollower, "d")]
-    assert [len(event.payloads) for event in events] == [CATCH_UP_RUN] * (
-        CATCH_UP_ENTRIES // CATCH_UP_RUN
-    )
-    stage.pass_on("ad", sync="d")
-    assert stage.members["d"].journal.end == stage.members["a"].journal.end
-    stage.tick("a", links=["ad"], sync="d")
+    stage.mail = [letter for letter in stage.mail if isinstance(letter[2], ToFollower)]
+
+    def runs():
+        words = mail_of(stage, ToFollower, "d")
+        return [(word.message.first_sequence, len(word.message.payloads)) for word in words]
+
+    assert stage.members["a"].leading.feeding.wanted_index == 0, "it may ask for all"
+    for sent in ([(1, 2), (3, 2)], [(5, 2), (7, 2)], [(9, 1)], []):
+        assert runs() == sent
+        assert {word.commit for word in mail_of(stage, ToFollower)} <= {9}
+        stage.pass_on("ad", kinds=(ToFollower,))
+        stage.sync("d")
+        stage.pass_on("ad", kinds=(FromFollower,))
+    assert stage.members["d"].state.commit == 9
     assert len(level(stage)) == 1
 
 
@@ -816,6 +844,7 @@ def test_a_snapshot_is_acknowledged_as_soon_as_it_is_on_the_disk():
     stage.clear()
     stage.sync("d")
     assert [word.message for word in mail_of(stage, FromFollower)] == [CumulativeAck(1, index)]
+    assert stage.disks["d"].mark == Position(1, index)
 
 
 def test_an_answer_that_comes_twice_begins_no_snapshot_again():
@@ -827,6 +856,22 @@ def test_an_answer_that_comes_twice_begins_no_snapshot_again():
     stage.clear()
     stage.deliver(stage.ids["a"], stage.ids["d"], admitted)
     assert stage.mail == []
+
+
+def test_a_snapshot_that_cannot_be_read_is_given_up_in_its_session_alone():
+    stage = with_snapshot()
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ad", kinds=(Keepalive, Join))
+    feeding, d = stage.members["a"].leading.feeding, stage.ids["d"]
+    (admitted,) = mail_of(stage, Admitted)
+    feeding.give_up(d, admitted.session - 1)
+    feeding.give_up(MemberId("stranger", 1), admitted.session)
+    assert len(feeding.sendings()) == 1
+    feeding.give_up(d, admitted.session)
+    assert feeding.sendings() == []
+    stage.clear()
+    stage.tick("a", times=4)
+    assert mail_of(stage, SnapshotPart) == []
 
 
 def test_two_followers_share_a_frozen_state():
@@ -931,6 +976,66 @@ def test_an_acknowledgement_of_an_earlier_session_counts_for_nothing(stage):
     late = FromFollower(1, 1, is_whole=True, message=CumulativeAck(1, 2))
     stage.deliver(stage.ids["b"], stage.ids["a"], late)
     assert stage.members["a"].state.commit == 1
+
+
+def test_a_word_of_another_session_is_answered_as_one_of_that_session(stage):
+    b = stage.members["b"]
+    session = b._following._session
+    for other in (session - 1, session + 1):
+        late = FromFollower(1, other, is_whole=True, message=CumulativeAck(1, 1))
+        stage.deliver(b.id, stage.ids["a"], late)
+        assert mail_of(stage, ToFollower, "b") == [ToFollower(1, other, UnknownConsumer(1))]
+        stage.pass_on("ab")
+        assert b._following.is_joined, "its own session goes on"
+    stage.write("a")
+    stage.pass_on("ab", sync="b")
+    assert b.journal.durable == 2
+
+
+def test_what_a_follower_asks_for_again_says_what_is_committed(stage):
+    stage.write("a", 2)
+    stage.pass_on("ac", sync="ac")
+    stage.clear()
+    b = stage.members["b"]
+    session = b._following._session
+    word = FromFollower(1, session, is_whole=True, message=Nack(1, (2, 3)))
+    stage.deliver(b.id, stage.ids["a"], word)
+    entries = stage.members["a"].journal.payloads(2, 3)
+    assert mail_of(stage, ToFollower) == [ToFollower(1, session, Event(1, 2, entries), 3)]
+    stage.pass_on("ab", kinds=(ToFollower,))
+    assert b.state.commit == 3
+
+
+def test_a_follower_whose_words_make_no_sense_has_to_join_again(stage):
+    b = stage.members["b"]
+    session = b._following._session
+    for words in (Nack(1, (3, 2)), CumulativeAck(1, 1)):
+        word = FromFollower(1, session, is_whole=True, message=words)
+        stage.deliver(b.id, stage.ids["a"], word)
+    assert mail_of(stage, ToFollower) == [ToFollower(1, session, UnknownConsumer(1), 0)]
+    stage.tick("ab", times=6, links=["ab"])
+    assert b._following._session == session + 1
+    assert b._following.is_joined
+
+
+def test_a_join_that_comes_twice_is_answered_once(stage):
+    stage.crash("b")
+    stage.start("b")
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ab", kinds=(Keepalive,))
+    (join,) = mail_of(stage, Join)
+    stage.pass_on("ab", kinds=(Join,))
+    stage.clear()
+    stage.deliver(stage.ids["b"], stage.ids["a"], join)
+    assert mail_of(stage, Admitted) == []
+
+
+def test_an_acknowledgement_of_a_snapshot_that_nobody_gets_is_ignored(stage):
+    session = stage.members["b"]._following._session
+    for name, number in (("b", session), ("c", session), ("a", session)):
+        stage.deliver(stage.ids[name], stage.ids["a"], SnapshotAck(1, number, 1))
+    stage.do("a", "receive", MemberId("stranger", 1), SnapshotAck(1, session, 1))
+    assert stage.mail == []
 
 
 def test_a_member_that_is_not_whole_is_counted_by_nobody(stage):
@@ -1106,6 +1211,72 @@ def test_a_leader_without_a_majority_steps_down(stage):
     assert stage.members["a"].role is not Role.LEADER
 
 
+def test_marks_are_synced_in_the_step_in_which_a_leader_steps_down(stage):
+    stage.tick("a", links=["abc"])
+    member, disk = stage.members["a"], stage.disks["a"]
+    stage.tick("a", times=20)
+    assert (member.role, member.ballot._ticks % SYNC_TICKS) == (Role.LEADER, SYNC_TICKS - 1)
+    stage.write("a")
+    stage.sync("a")
+    assert disk.mark == member.journal.end
+    assert disk.synced_slots != disk.slots
+    stage.tick("a")
+    assert member.role is not Role.LEADER
+    assert disk.synced_slots == disk.slots
+
+
+@pytest.mark.parametrize("voters", ["a", "abc"])
+def test_a_voter_that_starts_writes_and_syncs_its_mark(voters):
+    stage = Stage(voters)
+    stage.sync("a")
+    stage.crash("a")
+    seen = spied(stage)
+    end = stage.disks["a"].file.end
+    stage.start("a")
+    (mark,) = [effect for effect in seen if isinstance(effect, WriteMark)]
+    assert mark.mark == end
+    terms = [effect.term for effect in seen if isinstance(effect, LeaderChanged)]
+    assert terms == [2][: voters == "a"], "no other voter was to be heard"
+    assert SyncMarks(mark.number) in seen
+
+
+@pytest.mark.parametrize("word", ["unreachable", "farewell"])
+def test_who_hears_that_its_leader_is_gone_asks_for_votes_soon(stage, word):
+    soon = DEFAULT_TIMING.hint_ticks_max + 1
+    stage.do("b", word, stage.ids["c"])
+    stage.tick("b", times=soon, links=["b"])
+    assert stage.members["b"].role is Role.FOLLOWER
+    stage.do("b", word, stage.ids["a"])
+    stage.tick("b", times=soon, links=["b"])
+    assert stage.members["b"].role is Role.ASKING
+
+
+def test_a_late_word_of_an_earlier_lead_is_not_followed(stage):
+    for name in "ba":
+        others = "".join(set("abc") - {name})
+        assert stage.elect(name, others)
+        stage.tick(name, times=2, links=["abc"], sync="abc")
+    a, b = stage.members["a"], stage.members["b"]
+    assert (a.ballot.term, b.leader) == (3, a.id)
+    late = Keepalive(1, 1 << 40, 0, 99, a.state.clock.times)
+    stage.deliver(a.id, b.id, late)
+    assert said(stage, "b") == [HigherTerm(3)]
+    assert b.missing_count == 0
+
+
+def test_a_leader_is_told_of_when_it_is_first_heard(stage):
+    seen = spied(stage)
+    assert stage.elect("b", "a")
+    stage.pass_on("bc", kinds=(Keepalive,))
+    changed = [effect for effect in seen if isinstance(effect, LeaderChanged)]
+    assert changed == [
+        LeaderChanged(2, None),
+        LeaderChanged(2, None),
+        LeaderChanged(2, stage.ids["b"]),
+        LeaderChanged(2, stage.ids["b"]),
+    ], "by b and a, by b, by c"
+
+
 def test_busy_reads_wear_out_no_lead(stage):
     for _ in range(200):
         stage.do("a", "read", "caller")
@@ -1207,8 +1378,11 @@ def test_a_regressed_member_that_is_forced_is_whole_and_leads_again_after_a_rest
     stage.crash("a", "b", "c")
     stage.disks["b"].file = old
     assert not stage.start("b").ballot.is_whole
-    stage.witness.see = lambda who, effect: None  # what a majority had is lost: that was said
+    seen = []  # What a majority had is lost: that was said.
+    stage.witness.see = lambda who, effect: seen.append(effect)
     stage.do("b", "force")
+    assert LeaderChanged(stage.members["b"].ballot.term, stage.ids["b"]) in seen
+    assert stage.disks["b"].mark == old.end
     stage.sync("b")
     stage.crash("b")
     assert stage.start("b").ballot.is_whole
@@ -1273,8 +1447,9 @@ def test_a_member_that_cedes_leads_until_the_other_one_has_all_of_it(ceding):
     stage.sync("b")
     assert stage.leader() == "b"
     assert stage.members["b"].state.commit <= had.index, "its own word counts for nothing"
-    stage.do("b", "cede", stage.ids["c"])
     term = stage.members["b"].ballot.term
+    stage.do("b", "cede", stage.ids["c"])
+    assert stage.members["b"].ballot.term == term
     stage.tick("b", times=3, links=["bc"], sync="bc")
     stage.pass_on("bc", sync="bc")
     assert stage.is_ready("c")
@@ -1295,6 +1470,25 @@ def test_a_member_that_ceded_to_one_that_is_lost_cedes_to_the_next_one(ceding):
     stage.tick("b", times=3, links=["bc"], sync="bc")
     stage.pass_on("bc", sync="bc")
     assert stage.is_ready("c")
+
+
+def test_a_member_that_had_to_stop_before_the_other_one_had_all_cedes_anew(ceding):
+    stage = ceding
+    stage.do("b", "cede", stage.ids["c"])
+    stage.tick("b", times=30, sync="b")
+    assert stage.leader() is None
+    term = stage.members["b"].ballot.term
+    stage.do("b", "cede", stage.ids["c"])
+    assert is_forced(stage.members["b"].ballot.term, term)
+    assert stage.leader() == "b"
+
+
+def test_a_member_that_is_not_whole_cedes_nothing(ceding):
+    stage = ceding
+    stage.do("b", "concede")
+    stage.do("b", "cede", stage.ids["c"])
+    assert stage.leader() is None
+    assert stage.members["b"].journal.voters.current == (stage.ids["a"],)
 
 
 def test_a_learner_keeps_what_a_voter_alone_may_have_acknowledged(ceding):
@@ -1371,6 +1565,21 @@ def test_a_leader_that_removed_itself_hands_over_once_that_is_committed(four):
     assert four.members["a"].role is Role.LEARNER
 
 
+def test_a_removed_leader_tells_what_was_committed_as_it_steps_down(four):
+    seen = spied(four)
+    assert four.change("a", tuple(four.ids[name] for name in "bcd")) is None
+    four.do("a", "propose", "caller", Noop())
+    four.pass_on("abcd", kinds=(ToFollower,))
+    four.sync("b", "c")
+    seen.clear()
+    for sender, to, message in list(four.mail):
+        if isinstance(message, FromFollower) and message.message.sequence == 3:
+            four.deliver(sender, to, message)
+    assert four.members["a"].role is Role.LEARNER
+    assert Committed(2, 3) in seen
+    assert four.told == [Replied("caller", None, is_in_entry=True)]
+
+
 def test_the_own_disk_of_a_removed_leader_counts_for_nothing(four):
     assert four.change("a", tuple(four.ids[name] for name in "bcd")) is None
     four.pass_on("ab", sync="ab")
@@ -1442,6 +1651,14 @@ def test_nothing_that_is_not_durable_and_committed_is_compacted(stage):
     stage.pass_on("abc", sync="bc")
     assert leader.state.commit == 3
     assert leader.compact(3) == 1
+    stage.sync("a")
+    assert leader.compact(2) == 2, "as far as it was asked for"
+    assert leader.compact(1) == 2
+    stage.write("a")
+    stage.pass_on("ab", kinds=(ToFollower,), sync="b")
+    follower = stage.members["b"]
+    assert follower.journal.durable == 4
+    assert follower.compact(4) == follower.state.commit == 3
 
 
 def test_without_deadlines_the_clock_of_an_idle_group_is_not_journalled(stage):
@@ -1494,11 +1711,25 @@ def test_what_is_due_between_two_ticks_is_done_when_its_owner_says_so(stage):
     leader.state.machine.due_ns = leader.state.clock.times.elapsed_ns + 1
     stage.do("a", "do_due")
     assert actions(stage) == []
+    stage.do("b", "do_due")
+    assert stage.mail == [], "it does not lead"
     stage.now["a"] += 1
     leader.run_to(stage.moment("a"))
     stage.do("a", "do_due")
     stage.pass_on("abc")
     assert actions(stage) == actions(stage, "b") == [Noop()]
+
+
+def test_nothing_is_done_that_is_due_before_a_leader_is_ready():
+    stage = Stage()
+    assert stage.elect("a", "bc")
+    leader = stage.members["a"]
+    leader.state.machine.due_ns = 0
+    stage.do("a", "do_due")
+    stage.tick("a")
+    assert actions(stage) == []
+    stage.tick("a", times=2, links=["abc"], sync="abc")
+    assert actions(stage) == [Noop()]
 
 
 def times_journalled(stage):
@@ -1568,6 +1799,8 @@ def test_a_learner_that_says_farewell_is_forgotten_at_once(followed):
     assert known(stage) == ["a", "b"]
     stage.do("a", "farewell", stage.ids["b"])
     assert known(stage) == ["a"]
+    stage.write("a")
+    stage.sync("a")
     assert stage.members["a"].leading.feeding.wanted_index == stage.members["a"].journal.end.index
 
 
