@@ -35,6 +35,8 @@ from stores.group.messages import (
     HigherTerm,
     Join,
     Keepalive,
+    PreVote,
+    PreVoteGranted,
     ReadFrom,
     ReadIndex,
     SnapshotAck,
@@ -1563,6 +1565,21 @@ def test_a_leader_that_removed_itself_hands_over_once_that_is_committed(four):
     four.tick("abcd", times=6, links=["abcd"], sync="abcd")
     assert four.leader() in ("b", "c", "d")
     assert four.members["a"].role is Role.LEARNER
+
+
+def test_a_removed_member_that_is_ahead_asks_until_the_voters_have_answered(four):
+    a, b, c, d = (four.ids[name] for name in "abcd")
+    assert four.change("a", (b, c, d)) is None
+    four.sync("a")
+    four.deliver(b, a, HigherTerm(2))
+    member = four.members["a"]
+    assert member.role is Role.LEARNER
+    four.deliver(b, a, PreVote(3, Position(1, 1)))
+    assert member.role is Role.ASKING
+    four.tick("a")
+    for voter in (b, c):
+        four.deliver(voter, a, PreVoteGranted(3))
+    assert member.role is Role.CANDIDATE
 
 
 def test_a_removed_leader_tells_what_was_committed_as_it_steps_down(four):
