@@ -1197,6 +1197,16 @@ def test_a_hand_over_that_does_not_come_about_is_given_up(stage):
     assert isinstance(stage.told[-1], Replied)
 
 
+def test_a_hand_over_waits_for_its_heir_as_long_as_the_shortest_timeout(stage):
+    stage.write("a")
+    stage.clear()
+    assert stage.do("a", "transfer", stage.ids["b"])
+    stage.tick("a", times=DEFAULT_TIMING.timeout_ticks_min, links=["ac"], sync="ac")
+    assert not stage.is_ready("a")
+    stage.tick("a", links=["ac"], sync="ac")
+    assert stage.is_ready("a")
+
+
 @pytest.mark.parametrize("to", ["a", "d", "e"])
 def test_a_hand_over_goes_to_another_voter_in_touch_alone(to):
     stage = Stage("abcde", voters="abcd")
@@ -1210,6 +1220,16 @@ def test_a_leader_without_a_majority_steps_down(stage):
     stage.tick("a", times=19)
     assert stage.members["a"].role is Role.LEADER
     stage.tick("a", times=12)
+    assert stage.members["a"].role is not Role.LEADER
+
+
+def test_a_leader_that_nobody_echoes_steps_down_after_the_longest_timeout():
+    stage = Stage()
+    assert stage.elect("a", "bc")
+    stage.clear()
+    stage.tick("a", times=DEFAULT_TIMING.timeout_ticks_max, sync="a")
+    assert stage.members["a"].role is Role.LEADER
+    stage.tick("a")
     assert stage.members["a"].role is not Role.LEADER
 
 

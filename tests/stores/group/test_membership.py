@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from channels import CumulativeAck
+from channels import CumulativeAck, Event
 from stores.group import followers
+from stores.group.entries import ActionEntry
 from stores.group.followers import BREAK_TICKS, SILENT_TICKS, Followers
+from stores.group.journal import Journal
 from stores.group.membership import IN_TOUCH_TICKS, Declared, MemberStatus, Wanted
-from stores.group.messages import FromFollower
-from stores.group.positions import MemberId
+from stores.group.messages import FromFollower, ToFollower
+from stores.group.positions import START, MemberId
 
 A, B, C, D = (MemberId(name, 0) for name in "abcd")
 
@@ -163,3 +165,27 @@ def test_a_leader_tells_of_each_voter_and_each_member_that_it_heard_of(known):
         C: MemberStatus(C, is_voter=True, is_whole=False, match=0, silent_ticks=5),
         B: MemberStatus(B, is_voter=False, is_whole=False, match=0, silent_ticks=5),
     }
+
+
+def test_a_member_is_sent_what_it_lacks_in_runs_and_a_few_ahead_of_its_word(known, monkeypatch):
+    monkeypatch.setattr(followers, "CATCH_UP_ENTRIES", 4)
+    monkeypatch.setattr(followers, "CATCH_UP_RUN", 2)
+    journal = Journal(START, (A,), [ActionEntry(1, number) for number in range(1, 12)])
+    follower = known.find(A)
+
+    def sent(done):
+        return list(follower.catch_up(journal, 9, 1, done))
+
+    def run(first, last):
+        return ToFollower(1, None, Event(1, first, journal.payloads(first, last)), 9)
+
+    follower.begin(7, 2, 10)
+    assert sent(2) == [run(3, 4), run(5, 6)]
+    assert sent(3) == [run(7, 7)]
+    assert sent(3) == []
+    assert sent(8) == [run(9, 10)], "it got the eighth otherwise"
+    assert sent(11) == []
+    journal.compact(6)
+    follower.begin(8, 0, 10)
+    assert sent(0) == []
+    assert sent(5) == [run(7, 8), run(9, 9)], "the journal begins there"
