@@ -1181,8 +1181,8 @@ def test_a_hand_over_goes_to_a_level_voter_without_a_timeout(stage):
     assert stage.do("a", "transfer", stage.ids["b"])
     stage.do("a", "propose", "caller", Noop())
     assert stage.told[-1] == Failed("caller", Setback.NOT_READY, stage.ids["a"])
-    stage.tick("a")
-    assert mail_of(stage, TimeoutNow) == []
+    stage.do("a", "tick", stage.moment("a"))
+    assert mail_of(stage, TimeoutNow) == [], "it lacks an entry"
     stage.tick("abc", times=6, links=["abc"], sync="abc")
     assert stage.leader() == "b"
 
