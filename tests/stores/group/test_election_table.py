@@ -225,8 +225,10 @@ def test_a_single_voter_elects_itself_with_one_timeout():
     state = AppliedState(Journal(END, (A,)), Lists(), END.index, NO_TIMES)
     ballot = Ballot(Promises(A, 1, TERM, None, is_whole=True), NEW_SLOTS, END)
     election = Election(ballot, state, DEFAULT_TIMING, lambda low, high: low)
-    for _ in range(DEFAULT_TIMING.timeout_ticks_min):
+    for _ in range(DEFAULT_TIMING.timeout_ticks_min - 1):
         election.tick()
+    assert election.role is Role.FOLLOWER
+    election.tick()
     assert election.role is Role.LEADER
     assert (ballot.term, ballot.vote) == (TERM + 1, A)
 

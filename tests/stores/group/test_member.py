@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from channels import CumulativeAck, Event, Nack, UnknownConsumer
-from stores.group import electorate, followers, following, leading, reads
+from stores.group import electorate, followers, following, leading, reads, snapshots
 from stores.group.ballot import SYNC_TICKS
 from stores.group.clock import Moment
 from stores.group.effects import (
@@ -646,9 +646,11 @@ def test_what_gets_lost_on_the_way_to_a_late_follower_is_asked_for():
     stage.write("a", 600)
     stage.pass_on("abc", sync="abc")
     stage.start("d")
-    for _ in range(3):
-        stage.tick("a", links=["ad"])
-    stage.mail = [letter for letter in stage.mail if not isinstance(letter[2], ToFollower)]
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ad", kinds=(Keepalive, Join))
+    lost = mail_of(stage, ToFollower, "d")
+    assert lost
+    stage.mail = [letter for letter in stage.mail if letter[2] not in lost]
     stage.tick("ad", times=12, links=["ad"], sync="d")
     assert stage.members["d"].journal.end == stage.members["a"].journal.end
 
@@ -872,7 +874,8 @@ def test_a_snapshot_that_cannot_be_read_is_given_up_in_its_session_alone():
     feeding.give_up(d, admitted.session)
     assert feeding.sendings() == []
     stage.clear()
-    stage.tick("a", times=4)
+    for _ in range(snapshots.RESEND_TICKS):
+        stage.do("a", "tick", stage.moment("a"))
     assert mail_of(stage, SnapshotPart) == []
 
 
