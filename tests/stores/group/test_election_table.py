@@ -11,7 +11,6 @@ from itertools import product
 
 import pytest
 
-from stores.group.applied_state import AppliedState
 from stores.group.ballot import NEW_SLOTS, Ballot
 from stores.group.clock import NO_TIMES
 from stores.group.effects import Promises, Send
@@ -28,7 +27,6 @@ from stores.group.messages import (
 )
 from stores.group.positions import MemberId, Position
 from stores.group.roles import DEFAULT_TIMING, Role, Trigger
-from tests.stores.group.lists import Lists
 
 A, B, C, D = (MemberId(name, 0) for name in "abcd")
 TERM = 5
@@ -175,8 +173,8 @@ def member_in(now: Standing) -> tuple[Election, Ballot]:
     promises = Promises(A, 1, now.term, now.vote, now.is_whole)
     # A file that has its mark, so that it is whole if its record says so.
     ballot = Ballot(promises, NEW_SLOTS, END)
-    state = AppliedState(Journal(END, _voters(now)), Lists(), END.index, NO_TIMES)
-    election = Election(ballot, state, DEFAULT_TIMING, lambda low, high: low)
+    journal = Journal(END, _voters(now))
+    election = Election(ballot, journal, DEFAULT_TIMING, lambda low, high: low)
     election.role, election.leader = now.role, now.leader
     election._votes = {A}
     election._unheard_ticks = 0 if now.has_heard_leader else DEFAULT_TIMING.timeout_ticks_min
@@ -212,9 +210,9 @@ def test_the_own_vote_of_a_member_that_is_no_voter_counts_for_nothing():
 def test_one_voter_twice_is_no_majority_of_five():
     promises = Promises(A, 1, TERM, A, is_whole=True)
     voters = (A, B, C, D, MemberId("e", 0))
-    state = AppliedState(Journal(END, voters), Lists(), END.index, NO_TIMES)
+    journal = Journal(END, voters)
     ballot = Ballot(promises, NEW_SLOTS, END)
-    election = Election(ballot, state, DEFAULT_TIMING, lambda low, high: low)
+    election = Election(ballot, journal, DEFAULT_TIMING, lambda low, high: low)
     election.role, election._votes = Role.CANDIDATE, {A}
     for _ in range(3):
         election.take(B, VoteGranted(TERM))
@@ -222,9 +220,9 @@ def test_one_voter_twice_is_no_majority_of_five():
 
 
 def test_a_single_voter_elects_itself_with_one_timeout():
-    state = AppliedState(Journal(END, (A,)), Lists(), END.index, NO_TIMES)
+    journal = Journal(END, (A,))
     ballot = Ballot(Promises(A, 1, TERM, None, is_whole=True), NEW_SLOTS, END)
-    election = Election(ballot, state, DEFAULT_TIMING, lambda low, high: low)
+    election = Election(ballot, journal, DEFAULT_TIMING, lambda low, high: low)
     for _ in range(DEFAULT_TIMING.timeout_ticks_min - 1):
         election.tick()
     assert election.role is Role.FOLLOWER
