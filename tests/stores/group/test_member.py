@@ -502,7 +502,7 @@ def test_a_new_commit_index_leaves_at_once_and_not_with_the_next_tick(stage):
 
 
 def said(stage, name):
-    """Give what a member has said, and nobody heard yet."""
+    """Give the messages of a member that are on their way."""
     return [message for sender, _, message in stage.mail if sender.name == name]
 
 
