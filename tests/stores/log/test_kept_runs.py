@@ -83,3 +83,11 @@ def test_runs_fit_by_their_bytes_and_by_their_number() -> None:
     assert column.fitting(38, 10 * each, 4, RUN_SIZE) == len(column) == 40
     assert column.fitting(7, -1, 4, RUN_SIZE) == 7
     assert column.size(3, 6) == 300
+
+
+def test_a_run_whose_entries_are_read_in_the_file_is_what_it_was() -> None:
+    run = run_of(7, 2, 60)
+    assert run.place == RunPlace(0, 7, 2, 200, 3, Position(2, 61), 420)
+    assert run.place.filled(run.body) == run
+    assert run.place.place == run.place
+    assert run.place.end == run.end == 9

@@ -13,13 +13,20 @@ from stores.group.machine import Answer, Append, Done, Staged
 from stores.group.positions import Position
 from stores.log import producers
 from stores.log.bodies import Begun, ChangeRetention, LogRequest, Performed, Write
-from stores.log.limits import BLOCK_COUNT_MAX, CONSUMERS_MAX, PARTITIONS_MAX, PRODUCER_WINDOW
+from stores.log.limits import (
+    BLOCK_COUNT_MAX,
+    CONSUMERS_MAX,
+    NAME_SIZE_MAX,
+    PARTITIONS_MAX,
+    PRODUCER_WINDOW,
+)
 from stores.log.machine import LogMachine
 from stores.log.messages import Append as AppendRequest, ForgetConsumer, Requests, Trimmed
 from stores.log.partitions import Retention, Span
+from stores.log.producers import ProducerRow, Producers
 from stores.log.rights import REQUESTS, right_of
 from stores.outcomes import Applied, Outcome, Refused
-from stores.quota import Quota, QuotaLevel
+from stores.quota import Quota, QuotaLevel, QuotaPool
 from stores.table.bodies import (
     ChangeQuota,
     Register,
@@ -27,7 +34,16 @@ from stores.table.bodies import (
     Registration,
 )
 from stores.table.lineage import Standing
-from tests.stores.log.lab import SECOND_NS, START_NS, LogHandle, LogLab, entries_of, runs_of, shown
+from tests.stores.log.lab import (
+    SECOND_NS,
+    START_NS,
+    LogHandle,
+    LogLab,
+    entries_of,
+    flat,
+    runs_of,
+    shown,
+)
 from tests.stores.table.lab import writer_id
 from wire.encoding import encode
 from wire.errors import DecodeError, ErrorCode, InvalidData, NoSuchPartition
@@ -303,6 +319,15 @@ def test_a_number_that_was_left_out_is_refused_staged_or_not(lab, handle):
     lab.check()
 
 
+def test_what_is_applied_is_known_while_a_later_number_is_staged(lab, handle):
+    handle.append("a", 0, "till", 5)
+    lab.commit()
+    handle.append("b", 0, "till", 9)
+    handle.append("a", 0, "till", 5)
+    assert handle.result == Applied(0, answer=False)
+    assert entries_of(lab.leader) == {0: "a", 1: "b"}
+
+
 def test_a_new_producers_numbers_are_judged_by_what_is_staged(lab, handle):
     handle.append("b", 0, "till", 9)
     handle.append("no", 0, "till", 7)
@@ -310,10 +335,19 @@ def test_a_new_producers_numbers_are_judged_by_what_is_staged(lab, handle):
 
 
 def test_one_number_is_of_one_partition(lab, handle):
+    handle.append("first")
     handle.append("a", 0, "till", 1)
     handle.append("a", 1, "till", 1)
     assert refused(handle.result, ErrorCode.INVALID_DATA)
+    assert handle.result.text == "producer till appended 1 to partition 0"
     lab.check()
+
+
+def test_a_refusal_says_no_more_than_200_characters(lab, handle):
+    name = "p" * NAME_SIZE_MAX
+    for partition in (0, 1):
+        handle.append("a", partition, name, 1)
+    assert handle.result.text == f"producer {'p' * 191}"
 
 
 def test_a_window_of_numbers_is_remembered(lab, handle):
@@ -362,6 +396,56 @@ def test_retired_producers_are_limited(lab, handle, monkeypatch):
     lab.check()
 
 
+def test_what_is_known_of_producers_goes_into_rows_and_back(monkeypatch):
+    monkeypatch.setattr(producers, "PRODUCERS_MAX", 2)
+    known = Producers()
+    for name, sequence in (("a", 5), ("b", 7), ("c", 9), ("d", 3), ("c", 11)):
+        known.add(name, sequence, 1, 10 * sequence)
+    rows = [
+        ProducerRow("a", (), 6),
+        ProducerRow("b", (), 8),
+        ProducerRow("d", ((3, 1, 30),), 3),
+        ProducerRow("c", ((9, 1, 90), (11, 1, 110)), 9),
+    ]
+    assert list(known.rows()) == rows
+    again = Producers(rows)
+    assert list(again.rows()) == rows
+    assert len(again) == 2
+    assert [again.numbers(name) for name in "abcde"] == [(6, 5), (8, 7), (9, 11), (3, 3), None]
+    assert (again.place("c", 11), again.place("c", 10), again.place("a", 5)) == (
+        (1, 110),
+        None,
+        None,
+    )
+
+
+def test_a_refusal_tells_a_number_that_was_left_out_from_one_that_is_forgotten(
+    lab, handle, monkeypatch
+):
+    monkeypatch.setattr(producers, "PRODUCERS_MAX", 1)
+    handle.append("a", 0, "till", 5)
+    handle.append("b", 0, "other", 1)
+    lab.commit()
+    for sequence in (9, 5, 6, 8):  # The first is staged; what was before is not remembered.
+        handle.gather("c", 0, "till", sequence)
+    handle.gather("no", 0, "other", 0)
+    handle.seal()
+    (_, added), *refusals = flat(handle.outcomes())
+    assert added == Applied(2)
+    for (_, refusal), what in zip(
+        refusals,
+        (
+            "producer till comes with 5 after 9: only its last 1024 are remembered",
+            "producer till comes with 6 after 9, and left it out before",
+            "producer till comes with 8 after 9, and left it out before",
+            "producer other comes with 0 after 1: only its last 1024 are remembered",
+        ),
+        strict=True,
+    ):
+        assert refused(refusal, ErrorCode.SEQUENCE_UNKNOWN)
+        assert refusal.text.startswith(what)
+
+
 # -- consumers, retention, quota -------------------------------------------------------------------
 
 
@@ -381,12 +465,31 @@ def test_cursors_are_moved_and_forgotten(lab, handle):
     lab.check()
 
 
+def test_cursors_of_one_write_add_up(lab, handle):
+    handle.append_batch(range(3))
+    for position in ((0, 1), (1, 0), (0, 2)):
+        handle.requests.move_cursor("c", (position,))
+    handle.seal()
+    lab.commit()
+    assert lab.leader.all_cursors() == (("c", ((0, 2), (1, 0))),)
+    lab.check()
+
+
+def test_a_consumer_that_nobody_knows_may_be_forgotten(lab, handle):
+    handle.forget_consumer("c")
+    assert handle.result == Applied(0)
+    assert lab.leader.all_cursors() == ()
+    lab.check()
+
+
 def test_a_cursor_may_be_at_the_end_of_what_is_staged_and_not_beyond(lab, handle):
     handle.append("a")
     handle.move_cursor("c", (0, 1))
     assert handle.result == Applied(0)
     handle.move_cursor("c", (0, 2))
     assert refused(handle.result, ErrorCode.INVALID_DATA)
+    assert handle.result.text.startswith("partition 0 ends at 1: a consumer cannot be done with")
+    assert handle.result.text.endswith("before 2")
     handle.move_cursor("c", (7, 0))
     assert refused(handle.result, ErrorCode.NO_SUCH_PARTITION)
 
@@ -395,12 +498,42 @@ def test_consumers_are_counted_with_those_that_are_staged(lab, handle, monkeypat
     monkeypatch.setattr("stores.log.judge.CONSUMERS_MAX", 2)
     assert CONSUMERS_MAX > 2
     handle.move_cursor("a", (0, 0))
-    handle.move_cursor("b", (0, 0))
+    assert handle.result == Applied(0)
+    for consumer in ("b", "c", "a", "b"):
+        handle.requests.move_cursor(consumer, ((0, 0),))
+    handle.seal()
+    results = [result for _, result in flat(handle.outcomes())]
+    assert refused(results.pop(1), ErrorCode.INVALID_DATA)
+    assert results == [Applied(0)] * 3
     handle.move_cursor("c", (0, 0))
-    assert refused(handle.result, ErrorCode.INVALID_DATA)
+    assert handle.result.text == "a log has up to 2 consumers: forget some"
     handle.forget_consumer("a")
     handle.move_cursor("d", (0, 0))
     assert handle.result == Applied(0)
+    lab.check()
+
+
+def test_cursors_are_limited_too(lab, handle, monkeypatch):
+    monkeypatch.setattr("stores.log.judge.CURSORS_MAX", 4)  # two consumers of two partitions
+    for consumer in "ab":
+        handle.move_cursor(consumer, (0, 0))
+        assert handle.result == Applied(0)
+    handle.move_cursor("c", (0, 0))
+    assert refused(handle.result, ErrorCode.INVALID_DATA)
+    assert handle.result.text == "a log has up to 4 cursors: forget some consumers"
+
+
+def test_trims_of_one_write_go_as_far_as_the_farthest_and_one_at_the_start_nowhere(lab, handle):
+    handle.append_batch(range(5))
+    handle.append_batch(range(5), 1)
+    handle.trim(0, 1)
+    lab.commit()
+    assert lab.leader.partitions.starts() == (0, 0)
+    for offset in (3, 1):
+        handle.requests.trim(0, offset)
+    handle.seal()
+    assert [result for _, result in flat(handle.outcomes())] == [Applied(3), Applied(1)]
+    assert lab.leader.partitions.starts() == (3, 0)
     lab.check()
 
 
@@ -416,6 +549,14 @@ def test_retention_by_count_lets_go_what_is_beyond(lab, handle):
     assert lab.leader.partitions[0].span == Span(7, 10)
     assert lab.leader.used[0] == 3
     lab.check()
+
+
+def test_retention_lets_a_first_entry_go_alone(lab, handle):
+    lab.judge(ChangeRetention(Retention(count=1)))
+    handle.append_batch(range(2), 1)
+    lab.commit()
+    lab.tick()
+    assert lab.entries[-1][1] == Trimmed(((1, 1),))
 
 
 def test_retention_by_age_goes_by_the_time_that_the_group_was_led(lab, handle):
@@ -473,6 +614,56 @@ def test_a_batch_beyond_the_bytes_is_refused_as_a_whole_and_a_smaller_one_is_not
     lab.judge(ChangeQuota(Quota(max_bytes=30_000)))
     handle.append_batch([bytes(1_000)] * 3)
     assert handle.result == Applied(2)
+
+
+def test_entries_and_bytes_of_one_write_count_together_for_the_quota(lab, handle):
+    lab.judge(ChangeQuota(Quota(max_entries=5, max_bytes=3_000)))
+    for values in (["a", "b"], ["c", "d"], ["e", "f"], ["g"]):
+        flat_ = tuple(item for value in values for item in (None, encode(value)))
+        handle.requests.append(0, flat_)
+    handle.seal()
+    first, second, third, fourth = (result for _, result in flat(handle.outcomes()))
+    assert (first, second, fourth) == (Applied(0), Applied(2), Applied(4))
+    assert refused(third, ErrorCode.QUOTA_EXCEEDED)
+    handle.trim(5)
+    lab.commit()
+    for _ in range(3):
+        handle.gather(bytes(1_400))
+    handle.seal()
+    *_, last = (result for _, result in flat(handle.outcomes()))
+    assert refused(last, ErrorCode.QUOTA_EXCEEDED)
+    assert lab.leader.partitions[0].span == Span(5, 7)
+
+
+def test_entries_that_are_staged_count_for_the_quota_until_they_are_applied(lab, handle):
+    lab.judge(ChangeQuota(Quota(max_entries=2)))
+    for value in "abc":
+        handle.append(value)
+    assert refused(handle.result, ErrorCode.QUOTA_EXCEEDED)
+    assert entries_of(lab.leader) == {0: "a", 1: "b"}
+    lab.judge(ChangeQuota(Quota(max_bytes=6_000)))
+    for at in range(2, 6):
+        handle.append(bytes(1_400))
+        assert handle.result == Applied(at), "what is applied counts once"
+
+
+@pytest.mark.parametrize(
+    "quota", [Quota(max_entries=3), Quota(max_bytes=3 * 1_400)], ids=["entries", "bytes"]
+)
+def test_what_is_on_its_way_in_one_log_counts_for_another_that_shares_its_quota(quota):
+    pool, handles = QuotaPool("all logs", quota), []
+    for name in "ab":
+        lab = LogLab()
+        lab.leader.share(pool.join(name))
+        handles.append(LogHandle(lab))
+    first, second = handles
+    first.append_batch([bytes(1_300)] * 2)
+    second.append_batch([bytes(1_300)] * 2)
+    assert refused(second.result, ErrorCode.QUOTA_EXCEEDED)
+    second.append(bytes(1_300))
+    assert second.result == Applied(0)
+    first.append(bytes(1_300))
+    assert refused(first.result, ErrorCode.QUOTA_EXCEEDED)
 
 
 def test_a_named_producer_that_was_refused_may_repeat_it(lab, handle):
