@@ -355,3 +355,167 @@ def test_parts_are_no_larger_than_they_may_be(size):
     assert [run for part in frozen for run in getattr(part, "runs", ())] == runs
     assert [row for part in frozen for row in getattr(part, "rows", ())] == producers
     assert list(parts.thaw(frozen[:], KeptRuns()).runs.above(0)) == runs
+
+
+def test_what_a_snapshot_that_is_refused_lacks_is_said():
+    for bad, text in (
+        ([parts.RunsPart(())], "a snapshot of a log does not begin with its head"),
+        ([*state(kept(0, 4)), parts.HeadPart()], "a snapshot of a log has a HeadPart in it"),
+        (state(kept(0, 2)), "a snapshot of a log has not all entries of partition 0"),
+        (
+            state(kept(0, 4), spans=(*WHOLE, Span(0, 1))),
+            "a snapshot of a log has not all entries of partition 1",
+        ),
+        (
+            state(kept(0, 4, index=10)),
+            "a snapshot of a log has a run that does not belong there",
+        ),
+        (
+            [*state(kept(0, 4)), parts.CursorsPart((("c", ((0, 5),)),))],
+            "consumer c is beyond the end of partition 0",
+        ),
+    ):
+        with pytest.raises(DecodeError) as caught:
+            parts.thaw(bad, KeptRuns())
+        assert str(caught.value) == text
+
+
+MANY = {
+    "LINEAGE_MAX": (
+        lambda count: state(kept(0, 4), reigns=tuple(Reign(at, at) for at in range(1, count + 1))),
+        "too many terms or partitions",
+    ),
+    "PARTITIONS_MAX": (
+        lambda count: state(kept(0, 4), spans=(*WHOLE, *[Span(0, 0)] * (count - 1))),
+        "too many terms or partitions",
+    ),
+    "CURSORS_MAX": (
+        lambda count: [
+            *state(kept(0, 4), spans=(*WHOLE, Span(0, 0))),
+            parts.CursorsPart((("a", ((0, 4), (1, 0))),)),
+            *[parts.CursorsPart(((f"c{at}", ((0, 4),)),)) for at in range(count - 2)],
+        ],
+        "too many cursors",
+    ),
+    "CONSUMERS_MAX": (
+        lambda count: [
+            *state(kept(0, 4)),
+            *[parts.CursorsPart(((f"c{at}", ()),)) for at in range(count)],
+        ],
+        "too many consumers, or one twice",
+    ),
+    "PRODUCERS_KNOWN_MAX": (
+        lambda count: [
+            *state(kept(0, 4)),
+            *[parts.ProducersPart((ProducerRow(f"p{at}", (), 1),)) for at in range(count)],
+        ],
+        "too many producers, or one twice",
+    ),
+    "WRITERS_MAX": (
+        lambda count: [
+            *state(kept(0, 4)),
+            *[WritersPart((LedgerRow(writer_id(at), at, 0, ()),)) for at in range(1, count + 1)],
+        ],
+        "too many writers, or one twice",
+    ),
+}
+
+
+@pytest.mark.parametrize("limit", MANY)
+def test_a_snapshot_has_as_many_of_each_as_there_may_be_and_no_more(limit, monkeypatch):
+    monkeypatch.setattr(parts, limit, 3)
+    made, text = MANY[limit]
+    whole = parts.thaw(made(3), KeptRuns())
+    assert whole.partitions.ends()[0] == 4
+    with pytest.raises(DecodeError, match=f"a snapshot of a log has {text}"):
+        parts.thaw(made(4), KeptRuns())
+
+
+def test_rows_of_all_parts_come_together():
+    rows = [ProducerRow(name, ((1, 0, 0),), 1) for name in "ab"]
+    ledger = [LedgerRow(writer_id(number), number, 0, ()) for number in (1, 2)]
+    cursors = [("c", ((0, 4),)), ("d", ((0, 1),))]
+    whole = parts.thaw(
+        [
+            *state(kept(0, 4)),
+            *[parts.CursorsPart((cursor,)) for cursor in cursors],
+            *[parts.ProducersPart((row,)) for row in rows],
+            *[WritersPart((row,)) for row in ledger],
+        ],
+        KeptRuns(),
+    )
+    assert (whole.rows.producers, whole.rows.writers) == (rows, ledger)
+    assert whole.cursors == {"c": {0: 4}, "d": {0: 1}}
+    assert parts.thaw([], KeptRuns()).head == parts.HeadPart()
+
+
+def test_runs_that_came_with_one_entry_or_with_the_last_one_are_put_together():
+    runs = [
+        kept(0, 2, index=3, times=Times(5, 7)),
+        kept(2, 1, index=3, times=Times(5, 7)),
+        kept(3, 1, index=9, times=Times(6, 7)),
+    ]
+    whole = parts.thaw(state(*runs), KeptRuns())
+    assert list(whole.runs.above(0)) == runs
+    assert whole.partitions.used() == (4, 3)
+    assert whole.partitions.due(Retention(age_ns=1), 7) == ([], False)
+    assert whole.partitions.due(Retention(age_ns=1), 8) == ([(0, 4)], False)
+
+
+@pytest.mark.parametrize(("start", "left"), [(1, 3), (2, 2), (3, 2), (4, 1)])
+def test_of_the_runs_that_are_here_those_before_the_start_are_left(start, left):
+    runs = [kept(0, 2), kept(2, 2, 2), kept(4, 2, 3)]
+    known = KeptRuns(2, [*runs, kept(0, 4, 2, partition=1)])
+    head = parts.HeadPart(Position(1, 9), 2, (Span(start, 6),))
+    whole = parts.thaw([head, parts.RunsPart((kept(4, 2, 3),))], known)
+    assert list(whole.runs.above(0)) == runs[3 - left :]
+    assert whole.partitions.spans() == (Span(start, 6),)
+
+
+def partitions_in_parts(*sizes):
+    """Give which partitions share a part, each with one run of so many bytes."""
+    runs = [
+        KeptRun.of(Run(number, 0, 1, 1, bytes(size)), Position(1, 1), 1)
+        for number, size in enumerate(sizes)
+    ]
+    frozen = parts.Frozen(parts.HeadPart(), KeptRuns(len(sizes), runs).above(0), (), (), ())
+    return [[run.partition for run in part.runs] for part in frozen[1:]]
+
+
+def test_a_part_takes_runs_of_several_partitions_while_there_is_room(monkeypatch):
+    most, half = CHUNK_SIZE_MAX - parts.RUN_SIZE, CHUNK_SIZE_MAX // 2 - parts.RUN_SIZE
+    assert partitions_in_parts() == []
+    assert partitions_in_parts(1, 1, 1) == [[0, 1, 2]]
+    assert partitions_in_parts(half, half, 1) == [[0, 1], [2]]
+    assert partitions_in_parts(half, half + 1) == [[0], [1]]
+    assert partitions_in_parts(1, most, 1) == [[0], [1], [2]]
+    assert partitions_in_parts(2 * most, 1) == [[0], [1]], "one run always fits"
+    third = CHUNK_SIZE_MAX // 3 - parts.RUN_SIZE
+    assert partitions_in_parts(third, third, third, third) == [[0, 1, 2], [3]]
+    monkeypatch.setattr(parts, "CHUNK_COUNT_MAX", 2)
+    assert partitions_in_parts(1, 1, 1, 1, 1) == [[0, 1], [2, 3], [4]]
+
+
+def test_rows_of_consumers_and_producers_are_cut_by_their_size(monkeypatch):
+    monkeypatch.setattr(parts, "CHUNK_SIZE_MAX", 25 * parts.ROW_SIZE)
+    cursors = tuple(
+        (f"c{number}", ((0, 1),) * weight) for number, weight in enumerate([1, 2, 1, 1])
+    )
+    rows = [ProducerRow(f"p{number}", ((1, 0, 0),) * 14, 1) for number in range(2)]
+    _, *others = parts.beside(parts.HeadPart(), cursors, rows, ())
+    assert others == [
+        parts.CursorsPart(cursors[:2]),
+        parts.CursorsPart(cursors[2:]),
+        parts.ProducersPart((rows[0],)),
+        parts.ProducersPart((rows[1],)),
+    ]
+
+
+def test_a_part_names_runs_whose_entries_a_file_has():
+    runs = [kept(0, 2), kept(2, 2, 2)]
+    here = KeptRuns(1, [runs[0].place, runs[1]])
+    head = parts.HeadPart(Position(1, 9), spans=WHOLE)
+    assert parts.Frozen(head, here.above(0), (), (), ())[-1] == parts.PlacedPart(
+        [runs[0].place, runs[1]]
+    )
+    assert parts.Frozen(head, here.above(1), (), (), ())[-1] == parts.RunsPart((runs[1],))
