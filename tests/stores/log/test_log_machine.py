@@ -19,10 +19,12 @@ from stores.log.limits import (
     NAME_SIZE_MAX,
     PARTITIONS_MAX,
     PRODUCER_WINDOW,
+    RETENTION_TICKS,
 )
 from stores.log.machine import LogMachine
-from stores.log.messages import Append as AppendRequest, ForgetConsumer, Requests, Trimmed
+from stores.log.messages import Append as AppendRequest, Requests, Trimmed
 from stores.log.partitions import Retention, Span
+from stores.log.parts import PlacedPart, RunsPart
 from stores.log.producers import ProducerRow, Producers
 from stores.log.rights import REQUESTS, right_of
 from stores.outcomes import Applied, Outcome, Refused
@@ -135,9 +137,28 @@ def test_a_member_that_has_applied_nothing_leads_with_all_that_is_staged(lab, ha
 def test_a_number_of_partitions_that_no_log_has_is_refused(count):
     with pytest.raises(InvalidData, match="1 to 1024 partitions"):
         LogMachine(partition_count=count)
+    for most in (1, PARTITIONS_MAX):
+        LogMachine(partition_count=most)
+
+
+def test_the_bytes_of_all_runs_are_counted_as_traffic(lab, handle):
+    assert lab.leader.traffic == 0
+    for value in ("a", "b"):
+        handle.append(value)
+    handle.trim(2)
+    lab.commit()
+    body = (None, encode("a"))
+    assert [machine.traffic for machine in lab.machines] == [2 * len(encode(body))] * 2
 
 
 # -- what is staged --------------------------------------------------------------------------------
+
+
+def test_what_is_repeated_waits_for_the_entry_that_is_under_way(lab, handle):
+    index = handle.append("a")
+    assert lab.judge(handle.sent[-1]) == Staged(index)
+    second = lab.judge(Register(writer_id(2)))
+    assert lab.judge(Register(writer_id(2))) == Staged(second)
 
 
 def test_readers_see_only_what_is_committed(lab, handle):
@@ -221,6 +242,18 @@ def test_times_of_a_later_leader_go_on_from_what_is_staged(lab, handle):
     lab.check()
 
 
+def test_times_of_a_later_leader_go_on_from_what_is_applied(lab, handle):
+    lab.now_ns = 9 * SECOND_NS
+    handle.append("a")
+    lab.commit()
+    lab.swap()
+    lab.now_ns = 2 * SECOND_NS
+    handle.append("b")
+    lab.commit()
+    first, second = runs_of(lab.leader, 0)
+    assert (second.elapsed_ns, second.timestamp_ns) == (first.elapsed_ns, first.timestamp_ns)
+
+
 def test_a_lost_time_counts_no_more(lab, handle):
     lab.now_ns = 9 * SECOND_NS
     handle.append("a")
@@ -269,6 +302,15 @@ def test_requests_of_one_write_have_one_outcome_each(lab, handle):
     assert outcomes[2:] == (Outcome(4, 4, Applied(1)), Outcome(5, 5, Applied(0)))
     assert shown(lab.leader)[0] == (Span(1, 2), Span(0, 1))
     lab.check()
+
+
+def test_a_write_that_is_repeated_is_answered_with_all_of_its_outcomes(lab, handle):
+    handle.gather("a")
+    handle.gather("no", 9)
+    handle.seal()
+    outcomes = handle.outcomes()
+    assert len(outcomes) == 2
+    assert lab.judge(handle.sent[-1]) == Answer(outcomes)
 
 
 # -- exactly once: producers -----------------------------------------------------------------------
@@ -551,6 +593,32 @@ def test_retention_by_count_lets_go_what_is_beyond(lab, handle):
     lab.check()
 
 
+def test_retention_is_looked_at_twice_a_second_and_in_each_tick_while_more_is_due(
+    lab, handle, monkeypatch
+):
+    lab.judge(ChangeRetention(Retention(count=1)))
+    handle.append_batch(range(3))
+    lab.commit()
+    lab.tick()
+    trimmed = lab.commit()
+    assert trimmed is None, "a look at retention answers nobody"
+    while lab.leader._ticks != RETENTION_TICKS:
+        lab.expire()
+    handle.append_batch(range(3))
+    lab.commit()
+    looks = [lab.expire() for _ in range(RETENTION_TICKS)]
+    assert [each is not None for each in looks] == [False] * (RETENTION_TICKS - 1) + [True]
+    monkeypatch.setattr("stores.log.partitions.RETAINED_BLOCKS_MAX", 1)
+    for _ in range(3):
+        handle.append_batch(range(BLOCK_COUNT_MAX))
+    lab.commit()
+    looks = []
+    for _ in range(RETENTION_TICKS + 2):
+        looks.append(lab.expire() is not None)
+        lab.commit()
+    assert looks[-3:] == [True] * 3
+
+
 def test_retention_lets_a_first_entry_go_alone(lab, handle):
     lab.judge(ChangeRetention(Retention(count=1)))
     handle.append_batch(range(2), 1)
@@ -654,8 +722,11 @@ def test_what_is_on_its_way_in_one_log_counts_for_another_that_shares_its_quota(
     pool, handles = QuotaPool("all logs", quota), []
     for name in "ab":
         lab = LogLab()
-        lab.leader.share(pool.join(name))
+        if name == "a":
+            lab.leader.share(pool.join(name))
         handles.append(LogHandle(lab))
+        if name == "b":
+            lab.leader.share(pool.join(name))  # It has looked at its requests before.
     first, second = handles
     first.append_batch([bytes(1_300)] * 2)
     second.append_batch([bytes(1_300)] * 2)
@@ -714,6 +785,9 @@ def test_a_snapshot_is_what_is_committed(lab, handle):
     copy = LogMachine()
     copy.install(through_bytes(lab, frozen))
     assert copy.digest() == digest
+    assert copy.retention == Retention(count=100)
+    assert copy.meter.quota == Quota(max_entries=1_000)
+    assert copy.standing(lab.entries[-2][0]) is Standing.KNOWN
     copy.apply(*lab.entries[-1])
     assert copy.digest() == lab.leader.digest()
     assert shown(copy) == shown(lab.leader)
@@ -746,6 +820,33 @@ def test_a_snapshot_that_leaves_out_what_is_not_here_is_refused(lab, handle):
     assert behind.digest() == before
 
 
+def test_a_member_with_a_file_keeps_where_runs_are_once_they_are_there(lab, handle):
+    first = handle.append("a")
+    handle.append("b")
+    lab.commit()
+    machine = lab.leader
+    kept = runs_of(machine, 0)
+    part = RunsPart(tuple(kept))
+    assert machine.prepare(1, part) is part
+    machine.use_file()
+    assert machine.prepare(1, part) == PlacedPart(tuple(run.place for run in kept))
+    head, *_ = machine.freeze()
+    assert machine.prepare(0, head) is head
+    before = machine.digest()
+    machine.release(first)
+    assert machine.read(0, 0, 1 << 20) == [kept[0].place, kept[1]]
+    assert machine.digest() == before
+
+
+def test_a_digest_tells_other_cursors_apart(lab, handle):
+    other = LogLab()
+    for each, name in ((lab, "c"), (other, "d")):
+        (handle if each is lab else LogHandle(other)).move_cursor(name, (0, 0))
+        each.commit()
+    assert lab.leader.position == other.leader.position
+    assert lab.leader.digest() != other.leader.digest()
+
+
 def test_a_machine_of_a_files_rows_is_given_the_rest(lab, handle):
     fill(lab, handle)
     head, *others = lab.leader.beside_runs()
@@ -774,25 +875,33 @@ def test_a_position_of_a_lost_history_is_told(lab, handle):
 # -- what comes from outside -----------------------------------------------------------------------
 
 
+def write_of(*flat_, first=1):
+    return Write(1, Requests(writer_id(1), first, 0, (AppendRequest(0, None, 0, flat_),)))
+
+
 @pytest.mark.parametrize(
-    "request_",
+    ("request_", "text"),
     [
-        None,
-        "text",
-        Write(1, Requests(writer_id(1), 1, 0, ())),
-        Write(1, Requests(writer_id(1), 0, 0, (ForgetConsumer("c"),))),
-        Write(1, Requests(writer_id(1), 1, 0, (AppendRequest(0, None, 0, (None, b"\xff")),))),
-        Write(1, Requests(writer_id(1), 1, 0, (AppendRequest(0, None, 0, (b"\x1a", b"\x01")),))),
-        Write(1, Requests(writer_id(1), 1, 0, (AppendRequest(0, None, 0, (None, None)),))),
+        (None, "a NoneType is nothing that a log can be asked for"),
+        ("text", "a str is nothing that a log can be asked for"),
+        (Write(1, Requests(writer_id(1), 1, 0, ())), "a writer asks for nothing"),
+        (write_of(None, b"\x01", first=0), "a writer asks for nothing"),
+        (write_of(None, b"\xff"), None),
+        (write_of(b"\x1a", b"\x01"), "a key is not the deterministic encoding of a value"),
+        (
+            write_of(None, b"\x01", b"\x1a", b"\x01"),
+            "a key is not the deterministic encoding of a value",
+        ),
+        (write_of(None, None), "an entry has no value"),
     ],
 )
-def test_what_no_honest_writer_asks_is_an_error_and_changes_nothing(lab, handle, request_):
+def test_what_no_honest_writer_asks_is_an_error_and_changes_nothing(lab, handle, request_, text):
     handle.append("a")
     before = len(lab.entries)
     lab.commit()
     if isinstance(request_, Write) and request_.asked.first_request:
         request_.asked.first_request = 2
-    with pytest.raises(DecodeError):
+    with pytest.raises(DecodeError, match=text):
         lab.judge(request_)
     assert len(lab.entries) == before
     handle.append("b")
