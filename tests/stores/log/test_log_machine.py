@@ -286,7 +286,43 @@ def test_an_offset_that_is_gone_or_to_come_has_no_entries(lab, handle):
     assert [run.first_offset for run in lab.leader.read(0, 2, 1)] == [0], "a run stays whole"
 
 
+def test_runs_of_several_places_are_gathered_up_to_some_bytes_and_one_at_least(lab, handle):
+    for partition, sizes in ((0, (10, 20)), (1, (5, 30))):
+        for size in sizes:
+            handle.append(bytes(size), partition)
+    lab.commit()
+    machine, (a, b, c, d) = lab.leader, [*runs_of(lab.leader, 0), *runs_of(lab.leader, 1)]
+    places = ((0, 0), (1, 0))
+    for size_max, runs in (
+        (0, [a]),
+        (a.size + b.size - 1, [a, c]),
+        (a.size + b.size, [a, b]),
+        (a.size + b.size + c.size - 1, [a, b]),
+        (a.size + b.size + c.size, [a, b, c]),
+        (1_000, [a, b, c, d]),
+    ):
+        assert machine.gather(places, size_max) == runs
+    assert machine.gather(((0, 1), (1, 1)), 1_000) == [b, d]
+    assert machine.gather(((0, 2), (1, 2)), 1_000) == []
+
+
 # -- exactly once: writers -------------------------------------------------------------------------
+
+
+def test_readers_are_told_what_became_of_a_writers_requests(lab, handle):
+    handle.gather("a")
+    handle.gather("no", 9)
+    handle.seal()
+    machine = lab.leader
+    assert not machine.has_done(handle.writer, 1)
+    outcomes = handle.outcomes()
+    assert machine.has_done(handle.writer, 2)
+    assert not machine.has_done(handle.writer, 3)
+    assert not machine.has_done(writer_id(9), 1)
+    assert tuple(machine.outcomes_of(handle.writer, handle.number, 1)) == outcomes
+    assert flat(machine.outcomes_of(handle.writer, handle.number, 2))[-1][1] == outcomes[1].result
+    assert not machine.outcomes_of(handle.writer, handle.number, 3)
+    assert not machine.outcomes_of(handle.writer, handle.number + 1, 1)
 
 
 def test_requests_of_one_write_have_one_outcome_each(lab, handle):

@@ -28,7 +28,7 @@ def handed():
 
 def test_requests_are_numbered_and_handed_over_together_when_they_are_sealed(handed):
     made = LogRequests(handed)
-    assert made.is_sealed
+    assert (made.is_sealed, made.size) == (True, 0)
     numbers = [
         made.append(1, ENTRY, "till", 7),
         made.append(0, ENTRY),
