@@ -12,7 +12,7 @@ from stores.group.election import FORCED_TERMS
 from stores.group.machine import Answer, Append, Done, Staged
 from stores.group.positions import Position
 from stores.log import producers
-from stores.log.bodies import Begun, ChangeRetention, LogRequest, Performed, Write
+from stores.log.bodies import Begun, ChangeRetention, LogRequest, Performed, Write, check_asker
 from stores.log.limits import (
     BLOCK_COUNT_MAX,
     CONSUMERS_MAX,
@@ -956,6 +956,17 @@ def test_what_a_handle_here_asks_is_not_looked_at_again(lab, handle):
 def test_a_body_of_another_machine_is_a_programming_error(lab, call):
     with pytest.raises(AssertionError, match="no str in its journal"):
         getattr(lab.leader, call)(Position(1, 1), "body")
+
+
+def test_nobody_asks_in_the_name_of_a_writer_of_another_endpoint():
+    writer = writer_id(1)
+    endpoint, other = writer.entity.endpoint, writer_id(2).entity.endpoint
+    for request in (Register(writer), write_of(None, b"\x01")):
+        check_asker(request, endpoint)
+        with pytest.raises(DecodeError) as caught:
+            check_asker(request, other)
+        assert str(caught.value) == f"another endpoint asks in the name of {writer!r}"
+    check_asker(ChangeRetention(Retention()), other)
 
 
 # -- one voter -------------------------------------------------------------------------------------
