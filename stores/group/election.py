@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from stores.group.applied_state import AppliedState
 from stores.group.ballot import Ballot
 from stores.group.effects import Effect, Send
+from stores.group.journal import Journal
 from stores.group.messages import (
     ElectionMessage,
     HigherTerm,
@@ -51,11 +51,10 @@ _PROMISES_NOTHING: Final = (Trigger, PreVote, PreVoteGranted)
 class Election:
     """One member's role, its leader, and its timers."""
 
-    def __init__(self, ballot: Ballot, state: AppliedState, timing: Timing, draw: Draw) -> None:
+    def __init__(self, ballot: Ballot, journal: Journal, timing: Timing, draw: Draw) -> None:
         """Start as a follower, or as a learner, that has heard no leader yet."""
         self._ballot = ballot
-        self._state = state
-        self._journal = state.journal
+        self._journal = journal
         self._timing = timing
         self._draw = draw
         self.leader: MemberId | None = None

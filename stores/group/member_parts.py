@@ -65,7 +65,7 @@ class MemberParts:
         )
         self.ballot = Ballot(stored.promises, stored.slots, journal.end)
         self.state = AppliedState(journal, machine, stored.applied, stored.times)
-        self.election = Election(self.ballot, self.state, timing, draw)
+        self.election = Election(self.ballot, journal, timing, draw)
         self._timing = timing
         self._wanted = wanted
         wants_vote = wanted.wants(self.id.name)

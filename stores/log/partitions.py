@@ -82,7 +82,6 @@ class Partition:
     end: int = 0
     size: int = 0
     """Bytes of the entries, as stored, in whole blocks."""
-    last_timestamp_ns: int = 0
     _blocks: deque[_Block] = field(default_factory=deque)
 
     @property
@@ -95,7 +94,6 @@ class Partition:
         assert run.first_offset == self.end, (run, self.end)
         self.end += run.count
         self.size += run.size
-        self.last_timestamp_ns = max(self.last_timestamp_ns, run.timestamp_ns)
         if self._blocks and self._blocks[-1].takes(run):
             block = self._blocks[-1]
             block.end, block.size = self.end, block.size + run.size

@@ -106,7 +106,6 @@ class Frozen(Sequence[Part]):
         writers: Iterable[LedgerRow],
     ) -> None:
         """Freeze a log; a part with runs is built when it is asked for."""
-        self.head = head
         self._columns = runs.columns
         self._cuts = _cuts(runs)
         self._beside = beside(head, cursors, producers, writers)

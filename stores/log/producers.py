@@ -107,7 +107,7 @@ class Producers:
 
 def unknown(name: str, sequence: int, first: int, last: int) -> SequenceUnknown:
     """Give the error for a number that is none of those remembered, and no later one."""
-    if sequence > first:
+    if sequence >= first:
         return SequenceUnknown(
             f"producer {name} comes with {sequence} after {last}, and left it out before:"
             " sequence numbers only grow"

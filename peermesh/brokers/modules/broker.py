@@ -316,7 +316,7 @@ class ModuleBroker:
         ``InvalidArgument`` for what is no message, ``InboxFull``, and ``BrokerError`` when the
         module is not there.
         """
-        named = _named(source)
+        named = source if type(source) is int else _named(source)  # A call less for each message.
         seat = self._core.seat(named)
         try:
             self.publish_from(seat, message)
@@ -329,7 +329,7 @@ class ModuleBroker:
         """Publish for a module that may be on its way out; for ports."""
         if type(message) is not Message:
             raise InvalidArgument(_NO_MESSAGE.format(message))
-        if self._is_in_loop():
+        if self._loop_thread is not None and self._is_in_loop():
             raise InvalidArgument(
                 "publish() would block the trio loop of all async modules: await the port's"
                 " publish()"

@@ -90,7 +90,7 @@ class Switchboard:
 
     def __init__(self) -> None:
         self._seats: dict[ModuleId, Seat] = {}
-        self._names: dict[str, ModuleId] = {}
+        self._names: dict[str, Seat] = {}
         self._count = 0
         self._links = 0
 
@@ -118,8 +118,8 @@ class Switchboard:
         if not 1 <= size <= INBOX_SIZE_MAX:
             raise InvalidArgument(f"inbox_size={size}; 1 to {INBOX_SIZE_MAX} messages are allowed")
         self._count += 1
-        number = self._names[name] = ModuleId(self._count)
-        seat = self._seats[number] = Seat(number, name, size, inbox, lock)
+        number = ModuleId(self._count)
+        seat = self._seats[number] = self._names[name] = Seat(number, name, size, inbox, lock)
         return seat
 
     def replace_module(
@@ -167,8 +167,7 @@ class Switchboard:
 
     def seat(self, module: ModuleId | str) -> Seat:
         """Find a module by id or name, without a lock; raises ``BrokerError`` if there is none."""
-        number = self._names.get(module) if isinstance(module, str) else module
-        seat = self._seats.get(number) if number is not None else None
+        seat = self._names.get(module) if isinstance(module, str) else self._seats.get(module)
         if seat is None:
             raise BrokerError(f"there is no module {module!r}: it was removed, or never added")
         return seat

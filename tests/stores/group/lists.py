@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from stores.group.clock import Times
-from stores.group.machine import Answer, Append, Staged
+from stores.group.machine import Answer, Append, Machine, Staged
 
 WRITERS_MAX = 6
 """So few that writers are evicted in most runs."""
@@ -84,7 +84,7 @@ class State:
         return None
 
 
-class Lists:
+class Lists(Machine):
     """The machine. Its staged state is a second one, made when a member begins to lead."""
 
     def __init__(self, state: State | None = None) -> None:
@@ -92,8 +92,13 @@ class Lists:
         self.staged: State | None = None
         self.is_timed = True
         self.led_at: Times | None = None
+        self.led_term: int | None = None
+        self.judged_at: Times | None = None
+        self.due_ns: int | None = None
+        """The elapsed time at which something expires, once."""
 
     def judge(self, request, now):
+        self.judged_at = now
         if self.staged is None:
             self.staged = self.state.copy()
         match request:
@@ -122,13 +127,16 @@ class Lists:
         return Append(Pushed(push, len(self.staged.lists.get(push.key, ())) + 1))
 
     def due(self, now):
-        return None
+        if self.due_ns is None or now.elapsed_ns < self.due_ns:
+            return None
+        self.due_ns = None
+        return Noop()
 
     def has_deadlines(self):
         return self.is_timed
 
     def lead(self, now, term):
-        self.led_at = now
+        self.led_at, self.led_term = now, term
 
     def stage(self, position, body):
         if self.staged is None:

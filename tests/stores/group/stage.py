@@ -6,6 +6,7 @@ other: ``"abc"``.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from stores.group.clock import Moment
@@ -50,8 +51,11 @@ def given(condition, what):
 
 
 class Stage:
-    def __init__(self, names="abc", voters=None, wanted=NO_VOTERS_WANTED):
+    def __init__(
+        self, names="abc", voters=None, wanted=NO_VOTERS_WANTED, *, is_volatile=False, ack_entries=1
+    ):
         self.names, self.wanted = names, wanted
+        self.is_volatile, self.ack_entries = is_volatile, ack_entries
         voters = names if voters is None else voters
         self.ids = {name: MemberId(name, 0) for name in names}
         config = tuple(self.ids[name] for name in voters)
@@ -72,7 +76,10 @@ class Stage:
         machine.install(disk.file.parts)
         draw = Random(f"{name} {self.starts}").randint
         self.starts += 1
-        member = self.members[name] = Member(disk.stored(), machine, draw, wanted=self.wanted)
+        stored = replace(disk.stored(), is_volatile=self.is_volatile)
+        member = self.members[name] = Member(
+            stored, machine, draw, wanted=self.wanted, ack_entries=self.ack_entries
+        )
         self.carry(member, member.start(self.moment(name)))
         return member
 

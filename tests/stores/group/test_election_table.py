@@ -11,11 +11,10 @@ from itertools import product
 
 import pytest
 
-from stores.group.applied_state import AppliedState
 from stores.group.ballot import NEW_SLOTS, Ballot
 from stores.group.clock import NO_TIMES
 from stores.group.effects import Promises, Send
-from stores.group.election import FORCED_TERMS, TABLE, Election, kind_of
+from stores.group.election import DRAWN_TERMS, FORCED_TERMS, TABLE, Election, is_forced, kind_of
 from stores.group.journal import Journal
 from stores.group.messages import (
     HigherTerm,
@@ -28,7 +27,6 @@ from stores.group.messages import (
 )
 from stores.group.positions import MemberId, Position
 from stores.group.roles import DEFAULT_TIMING, Role, Trigger
-from tests.stores.group.lists import Lists
 
 A, B, C, D = (MemberId(name, 0) for name in "abcd")
 TERM = 5
@@ -175,8 +173,8 @@ def member_in(now: Standing) -> tuple[Election, Ballot]:
     promises = Promises(A, 1, now.term, now.vote, now.is_whole)
     # A file that has its mark, so that it is whole if its record says so.
     ballot = Ballot(promises, NEW_SLOTS, END)
-    state = AppliedState(Journal(END, _voters(now)), Lists(), END.index, NO_TIMES)
-    election = Election(ballot, state, DEFAULT_TIMING, lambda low, high: low)
+    journal = Journal(END, _voters(now))
+    election = Election(ballot, journal, DEFAULT_TIMING, lambda low, high: low)
     election.role, election.leader = now.role, now.leader
     election._votes = {A}
     election._unheard_ticks = 0 if now.has_heard_leader else DEFAULT_TIMING.timeout_ticks_min
@@ -212,9 +210,9 @@ def test_the_own_vote_of_a_member_that_is_no_voter_counts_for_nothing():
 def test_one_voter_twice_is_no_majority_of_five():
     promises = Promises(A, 1, TERM, A, is_whole=True)
     voters = (A, B, C, D, MemberId("e", 0))
-    state = AppliedState(Journal(END, voters), Lists(), END.index, NO_TIMES)
+    journal = Journal(END, voters)
     ballot = Ballot(promises, NEW_SLOTS, END)
-    election = Election(ballot, state, DEFAULT_TIMING, lambda low, high: low)
+    election = Election(ballot, journal, DEFAULT_TIMING, lambda low, high: low)
     election.role, election._votes = Role.CANDIDATE, {A}
     for _ in range(3):
         election.take(B, VoteGranted(TERM))
@@ -222,11 +220,13 @@ def test_one_voter_twice_is_no_majority_of_five():
 
 
 def test_a_single_voter_elects_itself_with_one_timeout():
-    state = AppliedState(Journal(END, (A,)), Lists(), END.index, NO_TIMES)
+    journal = Journal(END, (A,))
     ballot = Ballot(Promises(A, 1, TERM, None, is_whole=True), NEW_SLOTS, END)
-    election = Election(ballot, state, DEFAULT_TIMING, lambda low, high: low)
-    for _ in range(DEFAULT_TIMING.timeout_ticks_min):
+    election = Election(ballot, journal, DEFAULT_TIMING, lambda low, high: low)
+    for _ in range(DEFAULT_TIMING.timeout_ticks_min - 1):
         election.tick()
+    assert election.role is Role.FOLLOWER
+    election.tick()
     assert election.role is Role.LEADER
     assert (ballot.term, ballot.vote) == (TERM + 1, A)
 
@@ -272,9 +272,81 @@ def test_timeouts_of_a_lost_lead_double_up_to_four_times_for_thirty_seconds():
         limits.append(election._limit_ticks)
     assert limits == [20, 40, 40, 40]
     election._limit_ticks = 10_000
-    for _ in range(DEFAULT_TIMING.backoff_ticks):
+    for _ in range(DEFAULT_TIMING.backoff_ticks - 1):
         election.tick()
+    assert election._draw_limit() == 40
+    election.tick()
     assert election._draw_limit() == 10
+
+
+def ticks_to_ask(election: Election) -> int:
+    """Count the ticks until a member asks for votes."""
+    return next(count for count in range(1, 100) if election.tick())
+
+
+NO_LEADER = Standing(Role.FOLLOWER, TERM, None, None, False, True, is_voter=True)
+
+
+@pytest.mark.parametrize(
+    ("event", "ticks"),
+    [
+        (Vote(TERM + 1, END, is_handed=False), 10),
+        (Keepalive(TERM, 1, 0, 0, NO_TIMES), 10),
+        (Vote(TERM + 1, LASTS[0], is_handed=False), 5),
+        (HigherTerm(TERM + 1), 5),
+        (PreVote(TERM + 1, END), 5),
+    ],
+    ids=["its vote", "a leader", "a vote that it refuses", "a later term", "a question"],
+)
+def test_what_has_a_follower_wait_for_all_of_another_timeout(event, ticks):
+    election, _ = member_in(NO_LEADER)
+    for _ in range(5):
+        election.tick()
+    election.take(B, event)
+    assert ticks_to_ask(election) == ticks
+
+
+def test_a_member_that_asks_waits_for_all_of_a_timeout_before_it_asks_again():
+    election, _ = member_in(NO_LEADER)
+    assert [ticks_to_ask(election) for _ in range(3)] == [10, 10, 10]
+
+
+def test_a_leader_that_hears_of_a_later_term_waits_for_all_of_a_timeout():
+    election, ballot = member_in(NO_LEADER)
+    ticks_to_ask(election)
+    election.take(B, PreVoteGranted(TERM + 1))
+    for _ in range(9):
+        assert election.tick() == []
+    election.take(B, VoteGranted(TERM + 1))
+    assert election.role is Role.LEADER
+    election.take(B, HigherTerm(TERM + 2))
+    assert (election.role, ballot.term) == (Role.FOLLOWER, TERM + 2)
+    assert ticks_to_ask(election) == 10
+
+
+@pytest.mark.parametrize(("drawn", "ticks"), [(0, 1), (DEFAULT_TIMING.hint_ticks_max, 3)])
+def test_a_hint_has_a_follower_ask_within_some_ticks_that_are_drawn(drawn, ticks):
+    election, _ = member_in(replace(NO_LEADER, leader=B))
+    for _ in range(5):
+        election.tick()
+    election._draw = lambda low, high: min(drawn, high)
+    election.take(B, Trigger.LEADER_UNREACHABLE)
+    assert ticks_to_ask(election) == ticks
+
+
+def test_the_terms_of_those_that_are_forced_are_drawn_from_a_half_of_a_stretch():
+    for draw, term in [(min, FORCED_TERMS), (max, FORCED_TERMS + DRAWN_TERMS - 1)]:
+        election, ballot = member_in(NO_LEADER)
+        election._draw = draw
+        election.take(A, Trigger.FORCED)
+        assert (ballot.term, ballot.vote, election.leader) == (term, A, A)
+
+
+def test_a_term_is_forced_if_it_is_of_a_later_stretch():
+    assert is_forced(FORCED_TERMS, FORCED_TERMS - 1)
+    assert is_forced(2 * FORCED_TERMS, FORCED_TERMS + 5)
+    assert not is_forced(FORCED_TERMS + 9, FORCED_TERMS)
+    assert not is_forced(FORCED_TERMS - 1, 0)
 
 
 def test_a_hint_lets_a_follower_ask_at_once_and_is_void_with_the_next_leader():

@@ -6,18 +6,26 @@ from dataclasses import replace
 
 import pytest
 
-from channels import CumulativeAck, Event
-from stores.group import electorate, following, leading, reads
+from channels import CumulativeAck, Event, Nack, UnknownConsumer
+from stores.group import electorate, followers, following, leading, reads, snapshots
+from stores.group.clock import Moment
 from stores.group.effects import (
+    Committed,
     Failed,
     HistoryConflict,
+    LeaderChanged,
     Replied,
+    Send,
     Setback,
+    StageParts,
+    SyncMarks,
     WholenessChanged,
+    WriteMark,
 )
 from stores.group.election import is_forced
 from stores.group.entries import ActionEntry, TimeEntry, VotersEntry
-from stores.group.limits import CATCH_UP_ENTRIES, CATCH_UP_RUN
+from stores.group.limits import JOURNAL_CHANNEL
+from stores.group.machine import Answer, Done
 from stores.group.membership import Wanted
 from stores.group.messages import (
     Admitted,
@@ -26,6 +34,8 @@ from stores.group.messages import (
     HigherTerm,
     Join,
     Keepalive,
+    PreVote,
+    PreVoteGranted,
     ReadFrom,
     ReadIndex,
     SnapshotAck,
@@ -35,9 +45,9 @@ from stores.group.messages import (
 )
 from stores.group.positions import START, MemberId, Position
 from stores.group.quorum import ChangeRefusal
-from stores.group.roles import Role
+from stores.group.roles import DEFAULT_TIMING, Role
 from tests.stores.group.disk import Disk, empty_file
-from tests.stores.group.lists import Noop, Push, Register, Unknown
+from tests.stores.group.lists import Noop, Push, Pushed, Register, Registered, Unknown
 from tests.stores.group.stage import TICK_NS, Stage
 from wire.errors import DecodeError
 
@@ -56,6 +66,14 @@ def mail_of(stage, kind, to=None):
         for _, receiver, message in stage.mail
         if isinstance(message, kind) and (to is None or receiver.name == to)
     ]
+
+
+def spied(stage):
+    """Have a list of all effects from now on."""
+    seen = []
+    see = stage.witness.see
+    stage.witness.see = lambda who, effect: (seen.append(effect), see(who, effect))
+    return seen
 
 
 def level(stage):
@@ -96,6 +114,9 @@ def test_requests_before_a_leaders_first_entry_is_committed_are_refused():
     setbacks = [(each.caller, each.setback) for each in stage.told]
     assert setbacks == [("caller", Setback.NOT_READY), ("reader", Setback.NOT_READY)]
     assert not stage.members["a"].has_room
+    stage.told.clear()
+    stage.do("a", "propose_all", [("first", Noop()), ("second", Noop())])
+    assert [each.caller for each in stage.told] == ["first", "second"]
 
 
 def test_a_repeated_request_under_way_is_answered_with_the_first(stage):
@@ -150,6 +171,120 @@ def test_what_was_staged_by_a_deposed_leader_is_forgotten(stage):
     assert len(level(stage)) == 1
 
 
+def test_callers_whose_entries_are_committed_at_once_are_all_answered(stage):
+    seen = spied(stage)
+    leader = stage.members["a"]
+    leader.state.machine.due_ns = 0
+    leader.leading.do_due(leader.state.clock.times)  # an entry that nobody waits for
+    stage.do("a", "propose_all", [("first", Register("w")), ("second", Noop())])
+    stage.pass_on("abc", sync="bc")
+    assert stage.told == [
+        Replied("first", 3, is_in_entry=True),
+        Replied("second", None, is_in_entry=True),
+    ]
+    assert Committed(2, 4) in seen
+
+
+def test_each_entry_is_told_of_as_committed_once():
+    stage = Stage()
+    seen = {name: [] for name in "abc"}
+    stage.witness.see = lambda who, effect: seen[who.id.name].append(effect)
+    stage.settle_in()
+    for count in (1, 3):
+        stage.write("a", count)
+        stage.pass_on("abc", sync="abc")
+    for name, effects in seen.items():
+        spans = [each for each in effects if isinstance(each, Committed)]
+        told = [index for span in spans for index in range(span.first, span.last + 1)]
+        assert told == [1, 2, 3, 4, 5], name
+
+
+def test_a_request_is_judged_at_the_groups_time(stage):
+    leader = stage.members["a"]
+    before = leader.state.clock.times
+    leader.run_to(Moment(*(ns + 50 for ns in stage.moment("a"))))
+    stage.do("a", "propose", "caller", Register("w"))
+    at = leader.state.machine.judged_at
+    assert (at.elapsed_ns - before.elapsed_ns, at.stamp_ns - before.stamp_ns) == (50, 50)
+
+
+# -- one voter, and no disks -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def alone():
+    """Give the only voter of a group without disks, which leads, and a learner that is away."""
+    stage = Stage("ab", voters="a", is_volatile=True)
+    stage.crash("b")
+    stage.tick("a", times=3)
+    stage.told.clear()
+    return stage
+
+
+def test_a_voter_alone_without_a_disk_decides_at_once_and_keeps_no_entry(alone):
+    member = alone.members["a"]
+    position = Position(1, member.journal.end.index + 1)
+    done = member.decide(Register("w"))
+    assert done == Done(Registered("w", None), position.index)
+    assert member.state.machine.judged_at == member.state.clock.times
+    assert member.state.machine.state.writers[position.index].nonce == "w"
+    assert member.state.commit == position.index
+    assert member.journal.floor == member.journal.end == position
+    assert member.decide(Push(99, 1, 0, "v")) == Answer(Unknown())
+    assert member.journal.end == position, "a refusal is no entry"
+    assert member.settle() == []
+
+
+def test_what_is_decided_at_once_is_answered_at_once(alone):
+    index = alone.members["a"].journal.end.index + 1
+    for caller, request in (("first", Register("w")), ("second", Push(99, 1, 0, "v"))):
+        alone.do("a", "propose", caller, request)
+    assert alone.told == [
+        Replied("first", index, is_in_entry=True),
+        Replied("second", Unknown(), is_in_entry=False),
+    ]
+
+
+def test_a_learner_gets_what_was_decided_without_it_and_then_each_entry(alone):
+    member = alone.members["a"]
+    writer = member.decide(Register("w")).value
+    learner = alone.start("b")
+    alone.tick("a", times=2, links=["ab"])
+    assert learner.journal.floor == member.journal.end, "it took a snapshot"
+    for request in range(1, 3):
+        done = member.decide(Push(writer, request, 7, "v"))
+        assert done == Done(Pushed(Push(writer, request, 7, "v"), request), request)
+    assert member.journal.durable == member.state.commit == writer + 2
+    entries = member.journal.payloads(writer + 1, writer + 2)
+    assert [(entry.term, entry.body.position) for entry in entries] == [(1, 1), (1, 2)]
+    alone.carry(member, member.settle())
+    alone.pass_on("ab")
+    assert learner.state.commit == writer + 2
+    assert len(level(alone)) == 1
+
+
+def test_where_others_have_a_word_or_something_waits_nothing_is_decided_at_once(alone):
+    member = alone.members["a"]
+    member.state.machine.due_ns = 0
+    member.leading.do_due(member.state.clock.times)
+    assert member.decide(Noop()) is None, "an entry is not committed yet"
+    alone.tick("a")
+    assert member.decide(Noop()) is not None
+    end = member.journal.end
+    alone.saves_ballots = False
+    member.concede()
+    assert member.decide(Noop()) is None, "its word waits for the disk"
+    assert Stage("a", is_volatile=True).members["a"].decide(Noop()) is not None
+    with_disk = Stage("ab", voters="a")
+    with_disk.settle_in()
+    assert with_disk.members["a"].decide(Noop()) is None
+    two = Stage("ab", is_volatile=True)
+    two.settle_in()
+    assert two.members["a"].decide(Noop()) is two.members["b"].decide(Noop()) is None
+    assert two.members["b"].settle() == []
+    assert member.journal.end == end
+
+
 # -- reads ---------------------------------------------------------------------------------------
 
 
@@ -191,6 +326,18 @@ def test_a_single_voter_reads_at_once_and_tells_its_learners_nothing():
     stage.do("a", "read", "caller")
     assert len(stage.told) == 1
     assert stage.mail == []
+
+
+def test_a_single_voter_sends_its_entries_once_they_are_on_its_disk():
+    stage = Stage("ab", voters="a")
+    stage.settle_in()
+    stage.write("a", 2)
+    assert mail_of(stage, ToFollower) == []
+    stage.sync("a")
+    words = mail_of(stage, ToFollower, "b")
+    sent = [(word.message.first_sequence, len(word.message.payloads)) for word in words]
+    assert sent == [(2, 1), (3, 1)]
+    assert [word.commit for word in words] == [2, 3], "it is committed then"
 
 
 def test_a_read_is_not_behind_an_answer_that_waits_for_a_commit(stage):
@@ -255,6 +402,14 @@ def test_a_followers_read_sees_what_its_leader_had_committed(stage):
     assert [each[0].caller for each in stage.told if isinstance(each, tuple)] == ["caller"]
 
 
+def test_a_followers_read_begins_once(stage):
+    stage.do("b", "read", "caller")
+    stage.pass_on("abc")
+    stage.write("a", 2)
+    stage.pass_on("abc", sync="abc")
+    assert [each[0].caller for each in stage.told if isinstance(each, tuple)] == ["caller"]
+
+
 def test_without_a_leader_a_read_fails_at_once():
     stage = Stage()
     stage.do("a", "read", "caller")
@@ -293,6 +448,33 @@ def test_reads_that_wait_have_a_limit(stage, monkeypatch):
     assert len(stage.told) == 1
 
 
+def test_a_read_that_nobody_asked_for_may_be_forgotten():
+    stage = Stage()
+    stage.members["a"].forget_read("caller")
+    stage.settle_in()
+    stage.members["b"].forget_read("caller")
+    stage.do("b", "read", "caller")
+    stage.members["b"].forget_read("stranger")
+    stage.pass_on("abc")
+    assert [effect.caller for effect, _ in stage.told] == ["caller"]
+
+
+def test_reads_that_wait_for_their_commit_have_the_same_limit(stage, monkeypatch):
+    monkeypatch.setattr(following, "READS_MAX", 2)
+    stage.write("a")
+    stage.pass_on("ac", sync="ac")
+    stage.mail = [letter for letter in stage.mail if letter[1].name != "b"]
+    stage.told.clear()
+    for caller in ("first", "second"):
+        stage.do("b", "read", caller)
+        stage.pass_on("ab", kinds=(ReadIndex,))
+        stage.pass_on("ac", kinds=(Keepalive, Echo))
+        stage.pass_on("ab", kinds=(ReadFrom,))
+    assert stage.told == []
+    stage.do("b", "read", "third")
+    assert stage.told == [Failed("third", Setback.NO_ROOM, stage.ids["a"])]
+
+
 def test_a_read_that_is_asked_again_takes_no_more_room(stage, monkeypatch):
     monkeypatch.setattr(following, "READS_MAX", 1)
     for _ in range(3):
@@ -319,25 +501,140 @@ def test_a_new_commit_index_leaves_at_once_and_not_with_the_next_tick(stage):
     assert commits == {2}
 
 
-def test_a_late_follower_gets_the_journal_ahead_of_its_acknowledgements():
+def said(stage, name):
+    """Give the messages of a member that are on their way."""
+    return [message for sender, _, message in stage.mail if sender.name == name]
+
+
+def test_a_round_is_echoed_once_and_an_idle_follower_says_nothing_else(stage):
+    stage.do("a", "tick", stage.moment("a"))
+    (word,) = mail_of(stage, Keepalive, "b")
+    stage.clear()
+    stage.deliver(stage.ids["a"], stage.ids["b"], word)
+    assert said(stage, "b") == [Echo(1, word.round)]
+    stage.clear()
+    stage.deliver(stage.ids["a"], stage.ids["b"], word)
+    assert stage.mail == []
+
+
+def test_the_first_round_of_each_leader_is_echoed(stage):
+    assert stage.elect("b", "ac")
+    stage.pass_on("abc", kinds=(Keepalive,))
+    term = stage.members["b"].ballot.term
+    assert mail_of(stage, Echo, "b") == [Echo(term, 1)] * 2
+
+
+def test_a_leader_tells_whom_it_feeds(stage):
+    feeding = stage.members["a"].leading.feeding
+    assert [feeding.feeds(stage.ids[name]) for name in "abc"] == [False, True, True]
+    stage.crash("b")
+    stage.start("b")
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ab", kinds=(Keepalive, Join, Admitted))
+    assert not feeding.feeds(stage.ids["b"]), "it has not acknowledged its session"
+    stage.pass_on("ab")
+    assert feeding.feeds(stage.ids["b"])
+
+
+def test_a_join_without_an_answer_is_repeated_in_a_new_session_ahead_of_the_echo(stage):
+    stage.crash("b")
+    stage.start("b")
+    joined, sessions = [], []
+    for turn in range(2 * following.JOIN_TICKS + 1):
+        stage.do("b", "tick", stage.moment("b"))
+        stage.do("a", "tick", stage.moment("a"))
+        stage.pass_on("ab", kinds=(Keepalive,))
+        *joins, echo = said(stage, "b")
+        assert isinstance(echo, Echo)
+        joined += [turn] * len(joins)
+        sessions += [join.session for join in joins]
+        stage.clear()
+    assert joined == [0, following.JOIN_TICKS, 2 * following.JOIN_TICKS]
+    assert sessions[0] > 1 << 32, "greater than all of its last start"
+    assert sessions == list(range(sessions[0], sessions[0] + 3))
+
+
+def test_a_follower_tells_how_many_entries_it_is_behind(stage):
+    assert stage.start("c").missing_count == 0
+    assert Stage().members["a"].missing_count == 0
+    stage.write("a", 3)
+    stage.clear()
+    assert stage.members["b"].missing_count == 0, "it has not heard of them"
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ab", kinds=(Keepalive,))
+    assert stage.members["b"].missing_count == 3
+    stage.tick("ab", times=4, links=["ab"])
+    assert stage.members["b"].missing_count == 0
+
+
+def test_a_learner_may_acknowledge_several_entries_at_once_or_at_a_round():
+    stage = Stage("ab", voters="a", ack_entries=3)
+    stage.settle_in()
+    acknowledged = []
+
+    def write():
+        stage.write("a")
+        stage.pass_on("ab", sync="ab", kinds=(ToFollower,))
+        acknowledged.extend(word.message.sequence for word in mail_of(stage, FromFollower))
+        stage.clear()
+
+    for _ in range(5):
+        write()
+    assert acknowledged == [4]
+    stage.do("a", "welcome", stage.ids["b"])
+    stage.pass_on("ab", kinds=(Keepalive,))
+    assert stage.mail == [], "that was no new round"
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ab", kinds=(Keepalive,))
+    assert len(mail_of(stage, Echo)) == 1
+    (word,) = mail_of(stage, FromFollower)
+    assert word.message == CumulativeAck(1, 6)
+    stage.clear()
+    write()
+    write()
+    assert acknowledged == [4]
+    write()
+    assert acknowledged == [4, 9]
+
+
+def test_an_acknowledgement_that_gets_lost_is_said_again(stage):
+    stage.write("a")
+    stage.pass_on("ab", kinds=(ToFollower,), sync="ab")
+    stage.clear()
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ab", kinds=(Keepalive, Echo))
+    assert stage.members["a"].state.commit == 1
+    stage.tick("b", times=JOURNAL_CHANNEL.heartbeat_interval_ticks, links=["ab"])
+    assert stage.members["a"].state.commit == 2
+
+
+def test_a_late_follower_gets_the_journal_ahead_of_its_acknowledgements(monkeypatch):
+    monkeypatch.setattr(followers, "CATCH_UP_ENTRIES", 4)
+    monkeypatch.setattr(followers, "CATCH_UP_RUN", 2)
     stage = Stage("abcd", voters="abc")
     stage.crash("d")
     stage.settle_in()
-    count = 2 * CATCH_UP_ENTRIES
-    stage.write("a", count)
+    stage.write("a", 8)
     stage.pass_on("abc", sync="abc")
     stage.clear()
     stage.start("d")
     stage.do("a", "tick", stage.moment("a"))
-    for kind in (Keepalive, Join):
+    for kind in (Keepalive, Join, Admitted):
         stage.pass_on("ad", kinds=(kind,))
-    events = [each.message for each in mail_of(stage, ToFollower, "d")]
-    assert [len(event.payloads) for event in events] == [CATCH_UP_RUN] * (
-        CATCH_UP_ENTRIES // CATCH_UP_RUN
-    )
-    stage.pass_on("ad", sync="d")
-    assert stage.members["d"].journal.end == stage.members["a"].journal.end
-    stage.tick("a", links=["ad"], sync="d")
+    stage.mail = [letter for letter in stage.mail if isinstance(letter[2], ToFollower)]
+
+    def runs():
+        words = mail_of(stage, ToFollower, "d")
+        return [(word.message.first_sequence, len(word.message.payloads)) for word in words]
+
+    assert stage.members["a"].leading.feeding.wanted_index == 0, "it may ask for all"
+    for sent in ([(1, 2), (3, 2)], [(5, 2), (7, 2)], [(9, 1)], []):
+        assert runs() == sent
+        assert {word.commit for word in mail_of(stage, ToFollower)} <= {9}
+        stage.pass_on("ad", kinds=(ToFollower,))
+        stage.sync("d")
+        stage.pass_on("ad", kinds=(FromFollower,))
+    assert stage.members["d"].state.commit == 9
     assert len(level(stage)) == 1
 
 
@@ -348,9 +645,11 @@ def test_what_gets_lost_on_the_way_to_a_late_follower_is_asked_for():
     stage.write("a", 600)
     stage.pass_on("abc", sync="abc")
     stage.start("d")
-    for _ in range(3):
-        stage.tick("a", links=["ad"])
-    stage.mail = [letter for letter in stage.mail if not isinstance(letter[2], ToFollower)]
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ad", kinds=(Keepalive, Join))
+    lost = mail_of(stage, ToFollower, "d")
+    assert lost
+    stage.mail = [letter for letter in stage.mail if letter[2] not in lost]
     stage.tick("ad", times=12, links=["ad"], sync="d")
     assert stage.members["d"].journal.end == stage.members["a"].journal.end
 
@@ -415,6 +714,170 @@ def test_parts_that_get_lost_are_sent_again_and_entries_follow():
     assert len(level(stage)) == 1
 
 
+def test_a_snapshot_of_which_nothing_comes_is_given_up_and_asked_for_anew():
+    stage = with_snapshot()
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ad", kinds=(Keepalive, Join, Admitted))
+    stage.clear()
+    member = stage.members["d"]
+    session = member._following._session
+
+    def turn():
+        stage.do("d", "tick", stage.moment("d"))
+        stage.do("a", "tick", stage.moment("a"))
+        stage.pass_on("ad", kinds=(Keepalive,))
+        stage.pass_on("abc", kinds=(Keepalive, Echo))
+        joins = mail_of(stage, Join)
+        stage.clear()
+        return joins
+
+    for _ in range(following.SNAPSHOT_TICKS):
+        assert turn() == []
+    (join,) = turn()
+    assert join.session == session + 1
+
+
+def with_parts_on_the_disk():
+    """Have a snapshot for d, whose machine leaves the values of lists to the disk."""
+    stage = with_snapshot(lists=2)
+    member, seen = stage.members["d"], spied(stage)
+    machine, parts = member.state.machine, {}
+    install = machine.install
+
+    def prepare(number, part):
+        parts[number] = part
+        return part if isinstance(part, dict) else number
+
+    machine.prepare = prepare
+    machine.install = lambda kept: install(
+        [parts[each] if isinstance(each, int) else each for each in kept]
+    )
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ad", kinds=(Keepalive, Join, Admitted, SnapshotPart))
+    return stage, [effect for effect in seen if isinstance(effect, StageParts)], seen
+
+
+def test_parts_that_the_machine_does_not_keep_are_acknowledged_once_they_are_on_the_disk():
+    stage, (write,), seen = with_parts_on_the_disk()
+    leader, member = stage.members["a"], stage.members["d"]
+    lists = leader.state.machine.state.lists
+    assert (write.is_first, write.parts) == (True, ((1, lists[1]),))
+    assert {ack.count for ack in mail_of(stage, SnapshotAck)} == {0}
+    seen.clear()
+    stage.do("d", "parts_staged", write.token - 1)
+    stage.do("d", "parts_staged", write.token + 1)
+    assert seen == [], "that was another write"
+    stage.do("d", "parts_staged", write.token)
+    (ack,) = [each.message for each in seen if isinstance(each, Send)]
+    assert ack.count == 1
+    (second,) = [each for each in seen if isinstance(each, StageParts)]
+    assert (second.is_first, second.parts) == (False, ((2, lists[2]),))
+    assert second.token != write.token
+    stage.do("d", "parts_staged", second.token)
+    assert member.state.machine.digest() == leader.state.machine.digest()
+    stage.do("d", "parts_staged", second.token)
+    assert member.state.commit == member.journal.floor.index == leader.state.commit
+
+
+def test_a_write_of_a_snapshot_that_was_given_up_counts_for_no_later_one():
+    stage, (write,), seen = with_parts_on_the_disk()
+    member = stage.members["d"]
+    for name in "ad":
+        stage.do(name, "receive", stage.ids["b"], HigherTerm(2))
+    seen.clear()
+    stage.do("d", "parts_staged", write.token)
+    assert seen == []
+    assert stage.elect("a", "bc")
+    stage.tick("a", times=3, links=["abc"], sync="abc")
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ad", kinds=(Keepalive, Join, Admitted, SnapshotPart))
+    (second,) = [each for each in seen if isinstance(each, StageParts)]
+    assert second.is_first
+    seen.clear()
+    stage.do("d", "parts_staged", write.token)
+    assert seen == []
+    assert member._following._receiving.count == 0
+
+
+def test_parts_of_a_second_snapshot_wait_until_the_first_one_is_on_the_disk():
+    stage, (write,), seen = with_parts_on_the_disk()
+    for token in (write.token, write.token + 1):
+        stage.do("d", "parts_staged", token)
+    leader, member = stage.members["a"], stage.members["d"]
+    assert member.journal.durable < member.journal.floor.index
+    for name in "ad":
+        stage.do(name, "receive", stage.ids["b"], HigherTerm(2))
+    assert stage.elect("a", "bc")
+    stage.tick("a", links=["abc"], sync="abc")
+    stage.do("a", "propose", None, Push(2, 3, 1, "v"))
+    stage.pass_on("abc", sync="abc")
+    assert leader.compact(leader.state.commit) > member.journal.floor.index
+    seen.clear()
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ad", kinds=(Keepalive, Join, Admitted, SnapshotPart))
+    assert [each for each in seen if isinstance(each, StageParts)] == []
+    stage.sync("d")
+    (write,) = [each for each in seen if isinstance(each, StageParts)]
+    assert write.is_first
+
+
+def test_parts_of_another_session_and_those_after_the_last_are_ignored():
+    stage = with_snapshot(lists=2)
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ad", kinds=(Keepalive, Join, Admitted))
+    first, *parts = mail_of(stage, SnapshotPart)
+    a, d = stage.ids["a"], stage.ids["d"]
+    stage.clear()
+    stage.deliver(a, d, replace(first, session=first.session - 1))
+    assert stage.mail == []
+    for part in (first, *parts):
+        stage.deliver(a, d, part)
+    assert stage.members["d"].state.commit == stage.members["a"].state.commit
+    stage.clear()
+    stage.deliver(a, d, parts[-1])
+    assert stage.mail == []
+
+
+def test_a_snapshot_is_acknowledged_as_soon_as_it_is_on_the_disk():
+    stage = with_snapshot()
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ad", kinds=(Keepalive, Join, Admitted, SnapshotPart, SnapshotAck))
+    index = stage.members["d"].journal.floor.index
+    assert index == stage.members["a"].state.commit
+    stage.clear()
+    stage.sync("d")
+    assert [word.message for word in mail_of(stage, FromFollower)] == [CumulativeAck(1, index)]
+    assert stage.disks["d"].mark == Position(1, index)
+
+
+def test_an_answer_that_comes_twice_begins_no_snapshot_again():
+    stage = with_snapshot()
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ad", kinds=(Keepalive, Join))
+    (admitted,) = mail_of(stage, Admitted)
+    stage.pass_on("ad", kinds=(Admitted, SnapshotPart))
+    stage.clear()
+    stage.deliver(stage.ids["a"], stage.ids["d"], admitted)
+    assert stage.mail == []
+
+
+def test_a_snapshot_that_cannot_be_read_is_given_up_in_its_session_alone():
+    stage = with_snapshot()
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ad", kinds=(Keepalive, Join))
+    feeding, d = stage.members["a"].leading.feeding, stage.ids["d"]
+    (admitted,) = mail_of(stage, Admitted)
+    feeding.give_up(d, admitted.session - 1)
+    feeding.give_up(MemberId("stranger", 1), admitted.session)
+    assert len(feeding.sendings()) == 1
+    feeding.give_up(d, admitted.session)
+    assert feeding.sendings() == []
+    stage.clear()
+    for _ in range(snapshots.RESEND_TICKS):
+        stage.do("a", "tick", stage.moment("a"))
+    assert mail_of(stage, SnapshotPart) == []
+
+
 def test_two_followers_share_a_frozen_state():
     stage = Stage("abcde", voters="abc")
     stage.crash("d", "e")
@@ -463,19 +926,24 @@ def with_more_to_apply():
     leader = stage.members["a"]
     leader.compact(leader.state.commit)
     stage.start("d")
-    return stage, member.state.commit, member.journal.end.index
+    return stage, stage.members["d"].state.commit, member.journal.end.index
 
 
 def test_a_member_applies_what_both_journals_share_before_a_snapshot_that_leaves_it_out():
     stage, commit, end = with_more_to_apply()
-    assert 0 < commit < end
+    assert commit < end
     member = stage.members["d"]
     applied = []
     install = member.state.machine.install
     member.state.machine.install = lambda parts: (
         applied.append(member.state.commit) or install(parts)
     )
+    seen = spied(stage)
     stage.tick("a", times=12, links=["abcd"], sync="d")
+    spans = [(each.first, each.last) for each in seen if isinstance(each, Committed)]
+    floor = member.journal.floor.index
+    assert spans[:2] == [(commit + 1, end), (end + 1, floor)]
+    assert None not in seen
     assert applied == [end]
     assert member.journal.floor.index > end
     assert len(level(stage)) == 1
@@ -514,6 +982,66 @@ def test_an_acknowledgement_of_an_earlier_session_counts_for_nothing(stage):
     assert stage.members["a"].state.commit == 1
 
 
+def test_a_word_of_another_session_is_answered_as_one_of_that_session(stage):
+    b = stage.members["b"]
+    session = b._following._session
+    for other in (session - 1, session + 1):
+        late = FromFollower(1, other, is_whole=True, message=CumulativeAck(1, 1))
+        stage.deliver(b.id, stage.ids["a"], late)
+        assert mail_of(stage, ToFollower, "b") == [ToFollower(1, other, UnknownConsumer(1))]
+        stage.pass_on("ab")
+        assert b._following.is_joined, "its own session goes on"
+    stage.write("a")
+    stage.pass_on("ab", sync="b")
+    assert b.journal.durable == 2
+
+
+def test_what_a_follower_asks_for_again_says_what_is_committed(stage):
+    stage.write("a", 2)
+    stage.pass_on("ac", sync="ac")
+    stage.clear()
+    b = stage.members["b"]
+    session = b._following._session
+    word = FromFollower(1, session, is_whole=True, message=Nack(1, (2, 3)))
+    stage.deliver(b.id, stage.ids["a"], word)
+    entries = stage.members["a"].journal.payloads(2, 3)
+    assert mail_of(stage, ToFollower) == [ToFollower(1, session, Event(1, 2, entries), 3)]
+    stage.pass_on("ab", kinds=(ToFollower,))
+    assert b.state.commit == 3
+
+
+def test_a_follower_whose_words_make_no_sense_has_to_join_again(stage):
+    b = stage.members["b"]
+    session = b._following._session
+    for words in (Nack(1, (3, 2)), CumulativeAck(1, 1)):
+        word = FromFollower(1, session, is_whole=True, message=words)
+        stage.deliver(b.id, stage.ids["a"], word)
+    assert mail_of(stage, ToFollower) == [ToFollower(1, session, UnknownConsumer(1), 0)]
+    stage.tick("ab", times=6, links=["ab"])
+    assert b._following._session == session + 1
+    assert b._following.is_joined
+
+
+def test_a_join_that_comes_twice_is_answered_once(stage):
+    stage.crash("b")
+    stage.start("b")
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ab", kinds=(Keepalive,))
+    (join,) = mail_of(stage, Join)
+    stage.pass_on("ab", kinds=(Join,))
+    stage.clear()
+    stage.deliver(stage.ids["b"], stage.ids["a"], join)
+    assert mail_of(stage, Admitted) == []
+
+
+def test_an_acknowledgement_of_a_snapshot_that_nobody_gets_is_ignored(stage):
+    session = stage.members["b"]._following._session
+    for name, number in (("b", session), ("c", session), ("a", session)):
+        stage.deliver(stage.ids[name], stage.ids["a"], SnapshotAck(1, number, 1))
+    stage.do("a", "receive", MemberId("stranger", 1), SnapshotAck(1, session, 1))
+    assert stage.mail == []
+
+
 def test_a_member_that_is_not_whole_is_counted_by_nobody(stage):
     stage.write("a")
     stage.sync("a")
@@ -534,15 +1062,38 @@ def test_a_regressed_member_is_whole_with_all_that_its_leader_had(stage):
     stage.disks["b"].file = old
     member = stage.start("b")
     assert not member.ballot.is_whole
-    seen = []
-    see = stage.witness.see
-    stage.witness.see = lambda who, effect: (seen.append(effect), see(who, effect))
+    seen = spied(stage)
     stage.tick("a", times=2, links=["ab"])
     assert not member.ballot.is_whole
     stage.tick("a", times=2, links=["ab"], sync="b")
     assert member.ballot.is_whole
     assert WholenessChanged(is_whole=True) in seen
     assert stage.disks["b"].promises.is_whole
+    assert stage.disks["b"].mark == member.journal.end
+
+
+def test_a_regressed_member_is_not_whole_with_a_snapshot_alone():
+    stage = Stage("abcd", voters="abc")
+    stage.settle_in()
+    old = stage.disks["d"].file
+    stage.write("a", 3)
+    stage.pass_on("abcd", sync="abcd")
+    stage.crash("d")
+    stage.disks["d"].file = old
+    stage.tick("a", times=120, links=["abc"], sync="abc")  # Its session is over.
+    leader = stage.members["a"]
+    leader.compact(leader.state.commit)
+    member = stage.start("d")
+    assert not member.ballot.is_whole
+    stage.write("a")
+    stage.clear()
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ad", kinds=(Keepalive, Join, Admitted, SnapshotPart, SnapshotAck), sync="d")
+    assert member.journal.floor.index == member.journal.durable == leader.journal.end_index - 1
+    assert not member.ballot.is_whole, "its leader had an entry more"
+    stage.pass_on("ad", sync="d")
+    assert member.ballot.is_whole
+    assert stage.disks["d"].mark == leader.journal.end
 
 
 def test_entries_that_no_leader_of_the_term_has_end_the_session(stage):
@@ -551,7 +1102,7 @@ def test_entries_that_no_leader_of_the_term_has_end_the_session(stage):
     for term in (0, 2):
         stage.tick("a", times=6, links=["ab"], sync="b")
         forged = Event(1, member.journal.end.index + 1, (ActionEntry(term, "x"),))
-        stage.deliver(stage.ids["a"], stage.ids["b"], ToFollower(1, None, forged))
+        stage.deliver(stage.ids["a"], stage.ids["b"], ToFollower(1, None, forged, commit=2))
         assert member.journal.end == end
         assert not member._following.is_joined
 
@@ -568,7 +1119,61 @@ def test_an_answer_beyond_the_journal_begins_no_session(stage, session):
     assert member.journal.end == Position(1, 1)
 
 
+def test_an_answer_to_another_join_begins_no_session_and_one_that_comes_twice_no_second(stage):
+    stage.crash("b")
+    member = stage.start("b")
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ab", kinds=(Keepalive, Join))
+    (admitted,) = mail_of(stage, Admitted, "b")
+    stage.clear()
+    for session in (-1, 1):
+        word = replace(admitted, session=admitted.session + session)
+        stage.deliver(stage.ids["a"], stage.ids["b"], word)
+        assert not member._following.is_joined
+    stage.deliver(stage.ids["a"], stage.ids["b"], admitted)
+    assert member._following.is_joined
+    assert len(said(stage, "b")) == 1
+    stage.deliver(stage.ids["a"], stage.ids["b"], admitted)
+    assert len(said(stage, "b")) == 1
+
+
+def test_a_write_that_ends_after_its_session_is_acknowledged_to_nobody(stage):
+    stage.write("a")
+    stage.pass_on("ab")
+    member = stage.members["b"]
+    stage.deliver(stage.ids["c"], stage.ids["b"], HigherTerm(5))
+    assert not member._following.is_joined
+    stage.clear()
+    stage.sync("b")
+    assert member.journal.durable == 2
+    assert stage.mail == []
+
+
 # -- leaders come and go -------------------------------------------------------------------------
+
+
+def test_who_leads_is_said_at_once_and_to_a_member_that_comes(stage):
+    assert stage.elect("b", "ac")
+    assert [message.round for message in mail_of(stage, Keepalive, "c")] == [1]
+    stage.pass_on("abc", sync="abc")
+    stage.do("b", "welcome", stage.ids["c"])
+    ((sender, receiver, word),) = stage.mail
+    assert (sender, receiver) == (stage.ids["b"], stage.ids["c"])
+    leader = stage.members["b"]
+    times, end = leader.state.clock.times, leader.journal.end_index
+    assert word == Keepalive(leader.ballot.term, 1, leader.state.commit, end, times)
+    stage.clear()
+    stage.do("a", "welcome", stage.ids["c"])
+    assert stage.mail == [], "it does not lead"
+
+
+def test_a_round_that_is_asked_for_begins_at_once(stage):
+    round_number = stage.members["a"].leading._rounds.round
+    stage.do("a", "probe")
+    assert [word.round for word in mail_of(stage, Keepalive, "b")] == [round_number + 1]
+    stage.clear()
+    stage.do("b", "probe")
+    assert stage.mail == []
 
 
 def test_a_hand_over_goes_to_a_level_voter_without_a_timeout(stage):
@@ -578,8 +1183,8 @@ def test_a_hand_over_goes_to_a_level_voter_without_a_timeout(stage):
     assert stage.do("a", "transfer", stage.ids["b"])
     stage.do("a", "propose", "caller", Noop())
     assert stage.told[-1] == Failed("caller", Setback.NOT_READY, stage.ids["a"])
-    stage.tick("a")
-    assert mail_of(stage, TimeoutNow) == []
+    stage.do("a", "tick", stage.moment("a"))
+    assert mail_of(stage, TimeoutNow) == [], "it lacks an entry"
     stage.tick("abc", times=6, links=["abc"], sync="abc")
     assert stage.leader() == "b"
 
@@ -592,6 +1197,16 @@ def test_a_hand_over_that_does_not_come_about_is_given_up(stage):
     stage.do("a", "propose", "caller", Register("w"))
     stage.pass_on("ac", sync="ac")
     assert isinstance(stage.told[-1], Replied)
+
+
+def test_a_hand_over_waits_for_its_heir_as_long_as_the_shortest_timeout(stage):
+    stage.write("a")
+    stage.clear()
+    assert stage.do("a", "transfer", stage.ids["b"])
+    stage.tick("a", times=DEFAULT_TIMING.timeout_ticks_min, links=["ac"], sync="ac")
+    assert not stage.is_ready("a")
+    stage.tick("a", links=["ac"], sync="ac")
+    assert stage.is_ready("a")
 
 
 @pytest.mark.parametrize("to", ["a", "d", "e"])
@@ -610,6 +1225,82 @@ def test_a_leader_without_a_majority_steps_down(stage):
     assert stage.members["a"].role is not Role.LEADER
 
 
+def test_a_leader_that_nobody_echoes_steps_down_after_the_longest_timeout():
+    stage = Stage()
+    assert stage.elect("a", "bc")
+    stage.clear()
+    stage.tick("a", times=DEFAULT_TIMING.timeout_ticks_max, sync="a")
+    assert stage.members["a"].role is Role.LEADER
+    stage.tick("a")
+    assert stage.members["a"].role is not Role.LEADER
+
+
+def test_marks_are_synced_in_the_step_in_which_a_leader_steps_down(stage):
+    stage.tick("a", links=["abc"])  # The last one comes when marks are to be synced.
+    member, disk = stage.members["a"], stage.disks["a"]
+    stage.tick("a", times=20)
+    assert member.role is Role.LEADER
+    stage.write("a")
+    stage.sync("a")
+    assert disk.mark == member.journal.end
+    assert disk.synced_slots != disk.slots
+    stage.tick("a")
+    assert member.role is not Role.LEADER
+    assert disk.synced_slots == disk.slots
+
+
+@pytest.mark.parametrize("voters", ["a", "abc"])
+def test_a_voter_that_starts_writes_and_syncs_its_mark(voters):
+    stage = Stage(voters)
+    stage.sync("a")
+    stage.crash("a")
+    seen = spied(stage)
+    end = stage.disks["a"].file.end
+    stage.start("a")
+    (mark,) = [effect for effect in seen if isinstance(effect, WriteMark)]
+    assert mark.mark == end
+    terms = [effect.term for effect in seen if isinstance(effect, LeaderChanged)]
+    assert terms == [2][: voters == "a"], "no other voter was to be heard"
+    assert SyncMarks(mark.number) in seen
+
+
+@pytest.mark.parametrize("word", ["unreachable", "farewell"])
+def test_who_hears_that_its_leader_is_gone_asks_for_votes_soon(stage, word):
+    soon = DEFAULT_TIMING.hint_ticks_max + 1
+    stage.do("b", word, stage.ids["c"])
+    stage.tick("b", times=soon, links=["b"])
+    assert stage.members["b"].role is Role.FOLLOWER
+    stage.do("b", word, stage.ids["a"])
+    stage.tick("b", times=soon, links=["b"])
+    assert stage.members["b"].role is Role.ASKING
+
+
+def test_a_late_word_of_an_earlier_lead_is_not_followed(stage):
+    for name in "ba":
+        others = "".join(set("abc") - {name})
+        assert stage.elect(name, others)
+        stage.tick(name, times=2, links=["abc"], sync="abc")
+    a, b = stage.members["a"], stage.members["b"]
+    assert (a.ballot.term, b.leader) == (3, a.id)
+    late = Keepalive(1, 1 << 40, 0, 99, a.state.clock.times)
+    stage.deliver(a.id, b.id, late)
+    assert said(stage, "b") == [HigherTerm(3)]
+    assert b.missing_count == 0
+
+
+def test_a_leader_is_told_of_when_it_is_first_heard(stage):
+    seen = spied(stage)
+    assert stage.elect("b", "a")
+    stage.pass_on("bc", kinds=(Keepalive,))
+    changed = [effect for effect in seen if isinstance(effect, LeaderChanged)]
+    assert changed == [
+        LeaderChanged(2, None),
+        LeaderChanged(2, None),
+        LeaderChanged(2, stage.ids["b"]),
+        LeaderChanged(2, stage.ids["b"]),
+    ], "by b and a, by b, by c"
+
+
 def test_busy_reads_wear_out_no_lead(stage):
     for _ in range(200):
         stage.do("a", "read", "caller")
@@ -623,6 +1314,18 @@ def test_a_leader_whose_disk_is_stuck_hands_over(stage):
     stage.pass_on("abc", sync="bc")
     stage.tick("abc", times=30, links=["abc"], sync="bc")
     assert stage.leader() in ("b", "c")
+
+
+def test_a_disk_is_stuck_after_the_shortest_timeout(stage):
+    for _ in range(2):
+        stage.write("a")
+        stage.pass_on("abc", sync="bc")
+        stage.tick("a", times=DEFAULT_TIMING.timeout_ticks_min + 1, links=["abc"], sync="bc")
+        assert stage.leader() == "a"
+        stage.sync("a")
+    stage.write("a")
+    stage.tick("a", times=DEFAULT_TIMING.timeout_ticks_min + 2, links=["abc"], sync="bc")
+    assert stage.members["a"].role is not Role.LEADER
 
 
 def test_a_leader_that_writes_all_the_time_keeps_the_lead(stage):
@@ -642,8 +1345,9 @@ def test_a_leader_hands_over_to_a_voter_that_is_there_before_a_longer_journal(st
     status = {each.member.name: each.match for each in stage.members["a"].members()}
     assert status["c"] > status["b"]
     stage.write("a")
-    while stage.members["a"].role is Role.LEADER:
-        stage.tick("ab", links=["ab"])
+    for _ in range(40):
+        if stage.members["a"].role is Role.LEADER:
+            stage.tick("ab", links=["ab"])
     assert stage.leader() == "b"
 
 
@@ -698,8 +1402,11 @@ def test_a_regressed_member_that_is_forced_is_whole_and_leads_again_after_a_rest
     stage.crash("a", "b", "c")
     stage.disks["b"].file = old
     assert not stage.start("b").ballot.is_whole
-    stage.witness.see = lambda who, effect: None  # what a majority had is lost: that was said
+    seen = []  # What a majority had is lost: that was said.
+    stage.witness.see = lambda who, effect: seen.append(effect)
     stage.do("b", "force")
+    assert LeaderChanged(stage.members["b"].ballot.term, stage.ids["b"]) in seen
+    assert stage.disks["b"].mark == old.end
     stage.sync("b")
     stage.crash("b")
     assert stage.start("b").ballot.is_whole
@@ -720,6 +1427,10 @@ def test_what_is_committed_is_not_cut_by_a_forced_leader_that_lacks_it(stage):
     (conflict,) = [each for each in seen if isinstance(each, HistoryConflict)]
     assert (conflict.leader, conflict.agreed, conflict.kept) == (stage.ids["c"], 1, 4)
     assert stage.members["b"].journal.end == Position(1, 4)
+    stage.tick("bc", times=following.CONFLICT_TICKS - 1, links=["bc"], sync="bc")
+    assert seen.count(conflict) == 1
+    stage.tick("bc", links=["bc"], sync="bc")
+    assert seen.count(conflict) == 2
 
 
 def test_two_that_are_forced_out_of_reach_of_each_other_have_terms_of_their_own(stage):
@@ -760,8 +1471,9 @@ def test_a_member_that_cedes_leads_until_the_other_one_has_all_of_it(ceding):
     stage.sync("b")
     assert stage.leader() == "b"
     assert stage.members["b"].state.commit <= had.index, "its own word counts for nothing"
-    stage.do("b", "cede", stage.ids["c"])
     term = stage.members["b"].ballot.term
+    stage.do("b", "cede", stage.ids["c"])
+    assert stage.members["b"].ballot.term == term
     stage.tick("b", times=3, links=["bc"], sync="bc")
     stage.pass_on("bc", sync="bc")
     assert stage.is_ready("c")
@@ -782,6 +1494,25 @@ def test_a_member_that_ceded_to_one_that_is_lost_cedes_to_the_next_one(ceding):
     stage.tick("b", times=3, links=["bc"], sync="bc")
     stage.pass_on("bc", sync="bc")
     assert stage.is_ready("c")
+
+
+def test_a_member_that_had_to_stop_before_the_other_one_had_all_cedes_anew(ceding):
+    stage = ceding
+    stage.do("b", "cede", stage.ids["c"])
+    stage.tick("b", times=30, sync="b")
+    assert stage.leader() is None
+    term = stage.members["b"].ballot.term
+    stage.do("b", "cede", stage.ids["c"])
+    assert is_forced(stage.members["b"].ballot.term, term)
+    assert stage.leader() == "b"
+
+
+def test_a_member_that_is_not_whole_cedes_nothing(ceding):
+    stage = ceding
+    stage.do("b", "concede")
+    stage.do("b", "cede", stage.ids["c"])
+    assert stage.leader() is None
+    assert stage.members["b"].journal.voters.current == (stage.ids["a"],)
 
 
 def test_a_learner_keeps_what_a_voter_alone_may_have_acknowledged(ceding):
@@ -858,6 +1589,36 @@ def test_a_leader_that_removed_itself_hands_over_once_that_is_committed(four):
     assert four.members["a"].role is Role.LEARNER
 
 
+def test_a_removed_member_that_is_ahead_asks_until_the_voters_have_answered(four):
+    a, b, c, d = (four.ids[name] for name in "abcd")
+    assert four.change("a", (b, c, d)) is None
+    four.sync("a")
+    four.deliver(b, a, HigherTerm(2))
+    member = four.members["a"]
+    assert member.role is Role.LEARNER
+    four.deliver(b, a, PreVote(3, Position(1, 1)))
+    assert member.role is Role.ASKING
+    four.tick("a")
+    for voter in (b, c):
+        four.deliver(voter, a, PreVoteGranted(3))
+    assert member.role is Role.CANDIDATE
+
+
+def test_a_removed_leader_tells_what_was_committed_as_it_steps_down(four):
+    seen = spied(four)
+    assert four.change("a", tuple(four.ids[name] for name in "bcd")) is None
+    four.do("a", "propose", "caller", Noop())
+    four.pass_on("abcd", kinds=(ToFollower,))
+    four.sync("b", "c")
+    seen.clear()
+    for sender, to, message in list(four.mail):
+        if isinstance(message, FromFollower) and message.message.sequence == 3:
+            four.deliver(sender, to, message)
+    assert four.members["a"].role is Role.LEARNER
+    assert Committed(2, 3) in seen
+    assert four.told == [Replied("caller", None, is_in_entry=True)]
+
+
 def test_the_own_disk_of_a_removed_leader_counts_for_nothing(four):
     assert four.change("a", tuple(four.ids[name] for name in "bcd")) is None
     four.pass_on("ab", sync="ab")
@@ -929,6 +1690,14 @@ def test_nothing_that_is_not_durable_and_committed_is_compacted(stage):
     stage.pass_on("abc", sync="bc")
     assert leader.state.commit == 3
     assert leader.compact(3) == 1
+    stage.sync("a")
+    assert leader.compact(2) == 2, "as far as it was asked for"
+    assert leader.compact(1) == 2
+    stage.write("a")
+    stage.pass_on("ab", kinds=(ToFollower,), sync="b")
+    follower = stage.members["b"]
+    assert follower.journal.durable == 4
+    assert follower.compact(4) == follower.state.commit == 3
 
 
 def test_without_deadlines_the_clock_of_an_idle_group_is_not_journalled(stage):
@@ -941,6 +1710,7 @@ def test_a_machine_learns_when_its_member_begins_to_lead(stage):
     a, b = stage.members["a"], stage.members["b"]
     assert a.state.machine.led_at is not None
     assert b.state.machine.led_at is None
+    assert a.state.machine.led_term == 1
     stage.tick("a", times=5, links=["abc"])
     assert stage.elect("b", "c")
     assert b.state.machine.led_at.elapsed_ns >= 5 * TICK_NS
@@ -957,6 +1727,75 @@ def test_the_groups_clock_is_journalled(stage):
         stage.start(name)
     stage.settle_in()
     assert stage.members["a"].state.clock.times.elapsed_ns >= times[0].times.elapsed_ns
+
+
+def actions(stage, name="a"):
+    journal = stage.members[name].journal
+    entries = journal.payloads(journal.first_sequence, journal.end_index)
+    return [entry.body for entry in entries if isinstance(entry, ActionEntry)]
+
+
+def test_what_time_brings_about_is_an_entry_at_its_time_and_no_sooner(stage):
+    leader = stage.members["a"]
+    leader.state.machine.due_ns = leader.state.clock.times.elapsed_ns + 3 * TICK_NS
+    stage.tick("a", times=2, links=["abc"])
+    assert actions(stage) == []
+    stage.tick("a", links=["abc"], sync="abc")
+    assert actions(stage) == actions(stage, "b") == [Noop()]
+    assert leader.state.commit == leader.journal.end_index
+
+
+def test_what_is_due_between_two_ticks_is_done_when_its_owner_says_so(stage):
+    leader = stage.members["a"]
+    leader.state.machine.due_ns = leader.state.clock.times.elapsed_ns + 1
+    stage.do("a", "do_due")
+    assert actions(stage) == []
+    stage.do("b", "do_due")
+    assert stage.mail == [], "it does not lead"
+    stage.now["a"] += 1
+    leader.run_to(stage.moment("a"))
+    stage.do("a", "do_due")
+    stage.pass_on("abc")
+    assert actions(stage) == actions(stage, "b") == [Noop()]
+
+
+def test_nothing_is_done_that_is_due_before_a_leader_is_ready():
+    stage = Stage()
+    assert stage.elect("a", "bc")
+    leader = stage.members["a"]
+    leader.state.machine.due_ns = 0
+    stage.do("a", "do_due")
+    stage.tick("a")
+    assert actions(stage) == []
+    stage.tick("a", times=2, links=["abc"], sync="abc")
+    assert actions(stage) == [Noop()]
+
+
+def times_journalled(stage):
+    journal = stage.members["a"].journal
+    entries = enumerate(journal.payloads(1, journal.end_index), 1)
+    return [index for index, entry in entries if isinstance(entry, TimeEntry)]
+
+
+def test_the_clock_is_journalled_after_its_ticks_and_not_while_other_entries_bear_it():
+    stage = Stage()
+    assert stage.elect("a", "bc")
+    stage.pass_on("abc", sync="abc")
+    assert stage.is_ready("a")
+    ticks = leading.JOURNALLED_CLOCK_TICKS
+    stage.tick("a", times=ticks - 1, links=["abc"], sync="abc")
+    assert times_journalled(stage) == []
+    stage.tick("a", links=["abc"], sync="abc")
+    assert times_journalled(stage) == [2]
+    stage.tick("a", times=ticks - 1, links=["abc"], sync="abc")
+    assert times_journalled(stage) == [2]
+    leader = stage.members["a"]
+    leader.state.machine.due_ns = leader.state.clock.times.elapsed_ns
+    stage.do("a", "do_due")
+    stage.tick("a", times=ticks - 1, links=["abc"], sync="abc")
+    assert times_journalled(stage) == [2]
+    stage.tick("a", links=["abc"], sync="abc")
+    assert times_journalled(stage) == [2, 4]
 
 
 def test_words_of_another_term_or_of_another_than_the_leader_are_ignored(stage):
@@ -999,6 +1838,8 @@ def test_a_learner_that_says_farewell_is_forgotten_at_once(followed):
     assert known(stage) == ["a", "b"]
     stage.do("a", "farewell", stage.ids["b"])
     assert known(stage) == ["a"]
+    stage.write("a")
+    stage.sync("a")
     assert stage.members["a"].leading.feeding.wanted_index == stage.members["a"].journal.end.index
 
 
@@ -1049,10 +1890,11 @@ def test_a_member_that_dies_during_its_snapshot_does_not_keep_it(voters):
     assert not leading_.feeding.sendings()
 
 
-def test_a_follower_that_joins_learns_at_once_what_of_its_journal_is_committed():
+@pytest.mark.parametrize("count", [0, 3])
+def test_a_follower_that_joins_learns_at_once_what_of_its_journal_is_committed(count):
     stage = Stage("ab", voters="a")
     stage.settle_in()
-    stage.write("a", 3)
+    stage.write("a", count)
     stage.pass_on("ab", sync="ab")
     stage.crash("b")
     stage.start("b")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
+
+import pytest
 
 from stores.group.positions import Position
 from stores.log.kept_runs import AnyRun, KeptRun, KeptRuns, RunPlace
@@ -83,3 +86,33 @@ def test_runs_fit_by_their_bytes_and_by_their_number() -> None:
     assert column.fitting(38, 10 * each, 4, RUN_SIZE) == len(column) == 40
     assert column.fitting(7, -1, 4, RUN_SIZE) == 7
     assert column.size(3, 6) == 300
+
+
+def test_a_run_whose_entries_are_read_in_the_file_is_what_it_was() -> None:
+    run = run_of(7, 2, 60)
+    assert run.place == RunPlace(0, 7, 2, 200, 3, Position(2, 61), 420)
+    assert run.place.filled(run.body) == run
+    assert run.place.place == run.place
+    assert run.place.end == run.end == 9
+
+
+def test_runs_of_all_partitions_are_one_sequence() -> None:
+    runs, expected = KeptRuns(4), list[AnyRun]()
+    for partition, count in ((0, 2), (2, 3), (3, 1)):
+        for number in range(count):
+            run = replace(run_of(2 * number, 2, number), partition=partition)
+            runs.append(run)
+            expected.append(run)
+    every = runs.above(0)
+    assert len(every) == 6
+    assert list(every) == [every[number] for number in range(6)] == expected
+    assert (every[-1], every[1:4]) == (expected[-1], expected[1:4])
+    with pytest.raises(IndexError):
+        _ = every[6]
+    assert [len(KeptRuns(count).above(0)) for count in (0, 2)] == [0, 0]
+
+
+def test_an_append_behind_a_hole_is_a_programming_error() -> None:
+    runs = KeptRuns(1, [run_of(4, 2, 0)])
+    with pytest.raises(AssertionError):
+        runs.append(run_of(7, 2, 1))

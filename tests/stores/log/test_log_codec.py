@@ -9,11 +9,20 @@ from hypothesis import given, settings, strategies as st
 from stores.group.clock import Times
 from stores.group.positions import Position
 from stores.limits import CHUNK_COUNT_MAX, CHUNK_SIZE_MAX, RUN_COUNT_MAX
-from stores.log import bodies, parts
+from stores.log import bodies, log_fields, parts
 from stores.log.codec import LogCodec
 from stores.log.kept_runs import KeptRun, KeptRuns
 from stores.log.limits import APPEND_COUNT_MAX, NAME_SIZE_MAX, OFFSET_END, PARTITIONS_MAX
-from stores.log.messages import Append, ForgetConsumer, MoveCursor, Requests, Trim, Trimmed
+from stores.log.messages import (
+    Append,
+    Counted,
+    ForgetConsumer,
+    MoveCursor,
+    QueryFailed,
+    Requests,
+    Trim,
+    Trimmed,
+)
 from stores.log.partitions import Retention, Span
 from stores.log.producers import ProducerRow
 from stores.log.runs import Run
@@ -57,6 +66,8 @@ READERS = {
     "answer": (CODEC.encode_answer, CODEC.decode_answer),
 }
 GOOD = [
+    ("answer", Counted(1, 3)),
+    ("answer", QueryFailed(2, ErrorCode.NO_SUCH_PARTITION, "no")),
     ("body", PERFORMED),
     ("body", bodies.Performed(WRITER, 0, OUTCOMES[:1], (), 0)),
     ("body", Trimmed(((0, 4), (3, 9)))),
@@ -234,6 +245,20 @@ BAD = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        ("body", "an entry of a log"),
+        ("part", "a part of a snapshot of a log"),
+        ("request", "a request of a log"),
+        ("answer", "an answer of a log"),
+    ],
+)
+def test_an_unknown_kind_is_told_with_what_it_should_be(kind, what):
+    with pytest.raises(DecodeError, match=f"{what} has the unknown kind 99"):
+        READERS[kind][1](cbor2.dumps([99]))
+
+
 @pytest.mark.parametrize(("kind", "value"), BAD)
 def test_bad_bytes_are_one_clear_error(kind, value):
     with pytest.raises(DecodeError):
@@ -248,6 +273,137 @@ def test_the_examples_of_bad_bytes_are_bad_in_one_place():
         ("part", head()),
     ):
         READERS[kind][1](cbor2.dumps(value))
+
+
+K, V = b"k", b"v"
+APPENDED = [3, 1, 5]
+REFUSED = {
+    "offset": [(log_fields.offset_of, [-1, OFFSET_END, True, 1.0, None, "1"])],
+    "partition": [(log_fields.partition_of, [-1, PARTITIONS_MAX, True, 1.0, None])],
+    "number of partitions": [
+        (log_fields.partition_count, [0, -1, PARTITIONS_MAX + 1, True, 1.0, None])
+    ],
+    "name": [(log_fields.name, ["", "n" * (NAME_SIZE_MAX + 1), b"n", 1, None])],
+    "span": [(log_fields.span, [[], [1], [1, 2, 3], None, 5])],
+    "pair of times": [(log_fields.times, [[], [1], [1, 2, 3], None, 5])],
+    "rule of retention": [(log_fields.retention, [[], [1, 2], [1, 2, 3, 4], None])],
+    "registration": [(log_fields.registered, [[], [bytes(WRITER)], [bytes(WRITER), 1, 2], 5])],
+    "place": [(log_fields.places, [[[]], [[1]], [[1, 2, 3]], [5]])],
+    "run": [
+        (log_fields.run, [[1, 5, 0, 99, b""], [1, 5, 2, 99], [1, 5, 2, 99, b"", 1], None]),
+        (log_fields.kept_run, [[1, 2, 3], [1, 5, 2, 99, 1, 2, 3]]),
+    ],
+    "run with its position": [(log_fields.kept_run, [[], [1, 2], None])],
+    "cursor": [(log_fields.cursor, [[], ["c"], ["c", [], 1], None])],
+    "append of a producer": [
+        (log_fields.produced, [[], ["p", 1, 2], ["p", 1, 2, 3, 4], None]),
+        (log_fields.producer, [["p", [[1, 2]], 1], ["p", [[1, 2, 3, 4]], 1], ["p", [5], 1]]),
+    ],
+    "row of growing numbers": [
+        (
+            log_fields.producer,
+            [
+                ["p", [[2, 0, 0], [2, 0, 1]], 2],
+                ["p", [[3, 0, 0], [2, 0, 1]], 3],
+                ["p", [[2, 0, 0], [3, 0, 1]], 3],
+                ["p", [], 0],
+            ],
+        )
+    ],
+    "producer": [(log_fields.producer, [[], ["p", []], ["p", [], 1, 2], None])],
+    "outcome": [(log_fields.outcomes, [[]])],
+    "row of outcomes without a gap": [
+        (
+            log_fields.outcomes,
+            [
+                [[0, 0, 1, None]],
+                [[2, 1, 1, None]],
+                [[1, 1, 1, None], [3, 3, 1, None]],
+                [[1, 2, 1, None], [2, 3, 1, None]],
+                [[1, 2, 1, None], [1, 1, 1, None]],
+            ],
+        )
+    ],
+    "request": [(log_fields.requests, [[[]], [[4, 1]], [[1, "c"]], [[2]], [[3, 0]], [None]])],
+    "row of keys and values in turn": [
+        (
+            log_fields.requests,
+            [
+                [[0, 0, None, 0]],
+                [[0, 0, None, 0, V]],
+                [[0, 0, None, 0, K, V, K]],
+                [[0, 0, None, 0, *[K, V] * (APPEND_COUNT_MAX + 1)]],
+            ],
+        )
+    ],
+    "row of encoded keys and values": [
+        (
+            log_fields.requests,
+            [
+                [[0, 0, None, 0, K, None]],
+                [[0, 0, None, 0, K, V, K, "v"]],
+                [[0, 0, None, 0, K, V, "k", V]],
+                [[0, 0, None, 0, 5, V]],
+                [[0, 0, None, 0, *[K, V] * 3, K, 5]],
+            ],
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("wanted", REFUSED)
+def test_a_field_that_is_refused_says_what_belongs_there(wanted):
+    for accept, values in REFUSED[wanted]:
+        for value in values:
+            with pytest.raises(DecodeError) as caught:
+                accept(value)
+            text = f"something of a log has no {wanted} where one belongs"
+            assert str(caught.value) == text, value
+
+
+def test_a_rule_of_retention_that_keeps_nothing_is_refused_with_its_reason():
+    with pytest.raises(DecodeError, match="a limit of retention is positive"):
+        log_fields.retention([1, 0, 1])
+
+
+def test_a_run_beyond_the_last_offset_is_refused():
+    log_fields.run([0, OFFSET_END - 3, 2, 9, b""])
+    with pytest.raises(DecodeError, match="no offset"):
+        log_fields.run([0, OFFSET_END - 2, 2, 9, b""])
+
+
+def test_fields_at_their_limits_are_read():
+    for accept, values in (
+        (log_fields.offset_of, [0, OFFSET_END - 1]),
+        (log_fields.partition_of, [0, PARTITIONS_MAX - 1]),
+        (log_fields.partition_count, [1, PARTITIONS_MAX]),
+        (log_fields.name, ["n", "n" * NAME_SIZE_MAX]),
+    ):
+        assert [accept(value) for value in values] == values
+    assert log_fields.span([3, 4]) == Span(3, 4)
+    assert log_fields.times([3, 4]) == Times(3, 4)
+    assert log_fields.retention([None, 1, 2]) == Retention(None, 1, 2)
+    assert log_fields.registered(None) is None
+    assert log_fields.registered([bytes(WRITER), 7]) == Registered(WRITER, 7, None)
+    assert log_fields.places([[1, 2]]) == ((1, 2),)
+    assert log_fields.run([1, 5, 2, 99, b"b"]) == Run(1, 5, 2, 99, b"b")
+    assert log_fields.kept_run([1, 5, 2, 99, b"b", 7, 8, 9]) == KeptRun(
+        *(1, 5, 2, 99, b"b", Position(7, 8), 9)
+    )
+    assert log_fields.outcomes([[1, 1, 5, None], [2, 4, 6, True]]) == (
+        Outcome(1, 1, Applied(5)),
+        Outcome(2, 4, Applied(6, answer=True)),
+    )
+    assert log_fields.cursor(["c", [[1, 2]]]) == ("c", ((1, 2),))
+    assert log_fields.produced(["p", 3, 1, 5]) == bodies.Produced("p", 3, 1, 5)
+    for floor in (1, 9):
+        assert log_fields.producer(["p", [], floor]) == ProducerRow("p", (), floor)
+    window = [[2, 7, 0], [3, 1, 9]]
+    assert log_fields.producer(["p", window, 2]) == ProducerRow("p", ((2, 7, 0), (3, 1, 9)), 2)
+    assert log_fields.requests([[0, 1, "p", 3, *[None, V] * APPEND_COUNT_MAX]]) == (
+        Append(1, "p", 3, (None, V) * APPEND_COUNT_MAX),
+    )
+    assert log_fields.requests([[0, 1, None, 3, K, V, K, V]]) == (Append(1, None, 3, (K, V, K, V)),)
 
 
 @settings(deadline=None, max_examples=300)
@@ -355,3 +511,167 @@ def test_parts_are_no_larger_than_they_may_be(size):
     assert [run for part in frozen for run in getattr(part, "runs", ())] == runs
     assert [row for part in frozen for row in getattr(part, "rows", ())] == producers
     assert list(parts.thaw(frozen[:], KeptRuns()).runs.above(0)) == runs
+
+
+def test_what_a_snapshot_that_is_refused_lacks_is_said():
+    for bad, text in (
+        ([parts.RunsPart(())], "a snapshot of a log does not begin with its head"),
+        ([*state(kept(0, 4)), parts.HeadPart()], "a snapshot of a log has a HeadPart in it"),
+        (state(kept(0, 2)), "a snapshot of a log has not all entries of partition 0"),
+        (
+            state(kept(0, 4), spans=(*WHOLE, Span(0, 1))),
+            "a snapshot of a log has not all entries of partition 1",
+        ),
+        (
+            state(kept(0, 4, index=10)),
+            "a snapshot of a log has a run that does not belong there",
+        ),
+        (
+            [*state(kept(0, 4)), parts.CursorsPart((("c", ((0, 5),)),))],
+            "consumer c is beyond the end of partition 0",
+        ),
+    ):
+        with pytest.raises(DecodeError) as caught:
+            parts.thaw(bad, KeptRuns())
+        assert str(caught.value) == text
+
+
+MANY = {
+    "LINEAGE_MAX": (
+        lambda count: state(kept(0, 4), reigns=tuple(Reign(at, at) for at in range(1, count + 1))),
+        "too many terms or partitions",
+    ),
+    "PARTITIONS_MAX": (
+        lambda count: state(kept(0, 4), spans=(*WHOLE, *[Span(0, 0)] * (count - 1))),
+        "too many terms or partitions",
+    ),
+    "CURSORS_MAX": (
+        lambda count: [
+            *state(kept(0, 4), spans=(*WHOLE, Span(0, 0))),
+            parts.CursorsPart((("a", ((0, 4), (1, 0))),)),
+            *[parts.CursorsPart(((f"c{at}", ((0, 4),)),)) for at in range(count - 2)],
+        ],
+        "too many cursors",
+    ),
+    "CONSUMERS_MAX": (
+        lambda count: [
+            *state(kept(0, 4)),
+            *[parts.CursorsPart(((f"c{at}", ()),)) for at in range(count)],
+        ],
+        "too many consumers, or one twice",
+    ),
+    "PRODUCERS_KNOWN_MAX": (
+        lambda count: [
+            *state(kept(0, 4)),
+            *[parts.ProducersPart((ProducerRow(f"p{at}", (), 1),)) for at in range(count)],
+        ],
+        "too many producers, or one twice",
+    ),
+    "WRITERS_MAX": (
+        lambda count: [
+            *state(kept(0, 4)),
+            *[WritersPart((LedgerRow(writer_id(at), at, 0, ()),)) for at in range(1, count + 1)],
+        ],
+        "too many writers, or one twice",
+    ),
+}
+
+
+@pytest.mark.parametrize("limit", MANY)
+def test_a_snapshot_has_as_many_of_each_as_there_may_be_and_no_more(limit, monkeypatch):
+    monkeypatch.setattr(parts, limit, 3)
+    made, text = MANY[limit]
+    whole = parts.thaw(made(3), KeptRuns())
+    assert whole.partitions.ends()[0] == 4
+    with pytest.raises(DecodeError, match=f"a snapshot of a log has {text}"):
+        parts.thaw(made(4), KeptRuns())
+
+
+def test_rows_of_all_parts_come_together():
+    rows = [ProducerRow(name, ((1, 0, 0),), 1) for name in "ab"]
+    ledger = [LedgerRow(writer_id(number), number, 0, ()) for number in (1, 2)]
+    cursors = [("c", ((0, 4),)), ("d", ((0, 1),))]
+    whole = parts.thaw(
+        [
+            *state(kept(0, 4)),
+            *[parts.CursorsPart((cursor,)) for cursor in cursors],
+            *[parts.ProducersPart((row,)) for row in rows],
+            *[WritersPart((row,)) for row in ledger],
+        ],
+        KeptRuns(),
+    )
+    assert (whole.rows.producers, whole.rows.writers) == (rows, ledger)
+    assert whole.cursors == {"c": {0: 4}, "d": {0: 1}}
+    assert parts.thaw([], KeptRuns()).head == parts.HeadPart()
+
+
+def test_runs_that_came_with_one_entry_or_with_the_last_one_are_put_together():
+    runs = [
+        kept(0, 2, index=3, times=Times(5, 7)),
+        kept(2, 1, index=3, times=Times(5, 7)),
+        kept(3, 1, index=9, times=Times(6, 7)),
+    ]
+    whole = parts.thaw(state(*runs), KeptRuns())
+    assert list(whole.runs.above(0)) == runs
+    assert whole.partitions.used() == (4, 3)
+    assert whole.partitions.due(Retention(age_ns=1), 7) == ([], False)
+    assert whole.partitions.due(Retention(age_ns=1), 8) == ([(0, 4)], False)
+
+
+@pytest.mark.parametrize(("start", "left"), [(1, 3), (2, 2), (3, 2), (4, 1)])
+def test_of_the_runs_that_are_here_those_before_the_start_are_left(start, left):
+    runs = [kept(0, 2), kept(2, 2, 2), kept(4, 2, 3)]
+    known = KeptRuns(2, [*runs, kept(0, 4, 2, partition=1)])
+    head = parts.HeadPart(Position(1, 9), 2, (Span(start, 6),))
+    whole = parts.thaw([head, parts.RunsPart((kept(4, 2, 3),))], known)
+    assert list(whole.runs.above(0)) == runs[3 - left :]
+    assert whole.partitions.spans() == (Span(start, 6),)
+
+
+def partitions_in_parts(*sizes):
+    """Give which partitions share a part, each with one run of so many bytes."""
+    runs = [
+        KeptRun.of(Run(number, 0, 1, 1, bytes(size)), Position(1, 1), 1)
+        for number, size in enumerate(sizes)
+    ]
+    frozen = parts.Frozen(parts.HeadPart(), KeptRuns(len(sizes), runs).above(0), (), (), ())
+    return [[run.partition for run in part.runs] for part in frozen[1:]]
+
+
+def test_a_part_takes_runs_of_several_partitions_while_there_is_room(monkeypatch):
+    most, half = CHUNK_SIZE_MAX - parts.RUN_SIZE, CHUNK_SIZE_MAX // 2 - parts.RUN_SIZE
+    assert partitions_in_parts() == []
+    assert partitions_in_parts(1, 1, 1) == [[0, 1, 2]]
+    assert partitions_in_parts(half, half, 1) == [[0, 1], [2]]
+    assert partitions_in_parts(half, half + 1) == [[0], [1]]
+    assert partitions_in_parts(1, most, 1) == [[0], [1], [2]]
+    assert partitions_in_parts(2 * most, 1) == [[0], [1]], "one run always fits"
+    third = CHUNK_SIZE_MAX // 3 - parts.RUN_SIZE
+    assert partitions_in_parts(third, third, third, third) == [[0, 1, 2], [3]]
+    monkeypatch.setattr(parts, "CHUNK_COUNT_MAX", 2)
+    assert partitions_in_parts(1, 1, 1, 1, 1) == [[0, 1], [2, 3], [4]]
+
+
+def test_rows_of_consumers_and_producers_are_cut_by_their_size(monkeypatch):
+    monkeypatch.setattr(parts, "CHUNK_SIZE_MAX", 25 * parts.ROW_SIZE)
+    cursors = tuple(
+        (f"c{number}", ((0, 1),) * weight) for number, weight in enumerate([1, 2, 1, 1])
+    )
+    rows = [ProducerRow(f"p{number}", ((1, 0, 0),) * 14, 1) for number in range(2)]
+    _, *others = parts.beside(parts.HeadPart(), cursors, rows, ())
+    assert others == [
+        parts.CursorsPart(cursors[:2]),
+        parts.CursorsPart(cursors[2:]),
+        parts.ProducersPart((rows[0],)),
+        parts.ProducersPart((rows[1],)),
+    ]
+
+
+def test_a_part_names_runs_whose_entries_a_file_has():
+    runs = [kept(0, 2), kept(2, 2, 2)]
+    here = KeptRuns(1, [runs[0].place, runs[1]])
+    head = parts.HeadPart(Position(1, 9), spans=WHOLE)
+    assert parts.Frozen(head, here.above(0), (), (), ())[-1] == parts.PlacedPart(
+        [runs[0].place, runs[1]]
+    )
+    assert parts.Frozen(head, here.above(1), (), (), ())[-1] == parts.RunsPart((runs[1],))

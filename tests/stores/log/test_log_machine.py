@@ -12,14 +12,23 @@ from stores.group.election import FORCED_TERMS
 from stores.group.machine import Answer, Append, Done, Staged
 from stores.group.positions import Position
 from stores.log import producers
-from stores.log.bodies import Begun, ChangeRetention, LogRequest, Performed, Write
-from stores.log.limits import BLOCK_COUNT_MAX, CONSUMERS_MAX, PARTITIONS_MAX, PRODUCER_WINDOW
+from stores.log.bodies import Begun, ChangeRetention, LogRequest, Performed, Write, check_asker
+from stores.log.limits import (
+    BLOCK_COUNT_MAX,
+    CONSUMERS_MAX,
+    NAME_SIZE_MAX,
+    PARTITIONS_MAX,
+    PRODUCER_WINDOW,
+    RETENTION_TICKS,
+)
 from stores.log.machine import LogMachine
-from stores.log.messages import Append as AppendRequest, ForgetConsumer, Requests, Trimmed
+from stores.log.messages import Append as AppendRequest, Requests, Trimmed
 from stores.log.partitions import Retention, Span
+from stores.log.parts import PlacedPart, RunsPart
+from stores.log.producers import ProducerRow, Producers
 from stores.log.rights import REQUESTS, right_of
 from stores.outcomes import Applied, Outcome, Refused
-from stores.quota import Quota, QuotaLevel
+from stores.quota import Quota, QuotaLevel, QuotaPool
 from stores.table.bodies import (
     ChangeQuota,
     Register,
@@ -27,7 +36,16 @@ from stores.table.bodies import (
     Registration,
 )
 from stores.table.lineage import Standing
-from tests.stores.log.lab import SECOND_NS, START_NS, LogHandle, LogLab, entries_of, runs_of, shown
+from tests.stores.log.lab import (
+    SECOND_NS,
+    START_NS,
+    LogHandle,
+    LogLab,
+    entries_of,
+    flat,
+    runs_of,
+    shown,
+)
 from tests.stores.table.lab import writer_id
 from wire.encoding import encode
 from wire.errors import DecodeError, ErrorCode, InvalidData, NoSuchPartition
@@ -119,9 +137,28 @@ def test_a_member_that_has_applied_nothing_leads_with_all_that_is_staged(lab, ha
 def test_a_number_of_partitions_that_no_log_has_is_refused(count):
     with pytest.raises(InvalidData, match="1 to 1024 partitions"):
         LogMachine(partition_count=count)
+    for most in (1, PARTITIONS_MAX):
+        LogMachine(partition_count=most)
+
+
+def test_the_bytes_of_all_runs_are_counted_as_traffic(lab, handle):
+    assert lab.leader.traffic == 0
+    for value in ("a", "b"):
+        handle.append(value)
+    handle.trim(2)
+    lab.commit()
+    body = (None, encode("a"))
+    assert [machine.traffic for machine in lab.machines] == [2 * len(encode(body))] * 2
 
 
 # -- what is staged --------------------------------------------------------------------------------
+
+
+def test_what_is_repeated_waits_for_the_entry_that_is_under_way(lab, handle):
+    index = handle.append("a")
+    assert lab.judge(handle.sent[-1]) == Staged(index)
+    second = lab.judge(Register(writer_id(2)))
+    assert lab.judge(Register(writer_id(2))) == Staged(second)
 
 
 def test_readers_see_only_what_is_committed(lab, handle):
@@ -205,6 +242,18 @@ def test_times_of_a_later_leader_go_on_from_what_is_staged(lab, handle):
     lab.check()
 
 
+def test_times_of_a_later_leader_go_on_from_what_is_applied(lab, handle):
+    lab.now_ns = 9 * SECOND_NS
+    handle.append("a")
+    lab.commit()
+    lab.swap()
+    lab.now_ns = 2 * SECOND_NS
+    handle.append("b")
+    lab.commit()
+    first, second = runs_of(lab.leader, 0)
+    assert (second.elapsed_ns, second.timestamp_ns) == (first.elapsed_ns, first.timestamp_ns)
+
+
 def test_a_lost_time_counts_no_more(lab, handle):
     lab.now_ns = 9 * SECOND_NS
     handle.append("a")
@@ -237,7 +286,43 @@ def test_an_offset_that_is_gone_or_to_come_has_no_entries(lab, handle):
     assert [run.first_offset for run in lab.leader.read(0, 2, 1)] == [0], "a run stays whole"
 
 
+def test_runs_of_several_places_are_gathered_up_to_some_bytes_and_one_at_least(lab, handle):
+    for partition, sizes in ((0, (10, 20)), (1, (5, 30))):
+        for size in sizes:
+            handle.append(bytes(size), partition)
+    lab.commit()
+    machine, (a, b, c, d) = lab.leader, [*runs_of(lab.leader, 0), *runs_of(lab.leader, 1)]
+    places = ((0, 0), (1, 0))
+    for size_max, runs in (
+        (0, [a]),
+        (a.size + b.size - 1, [a, c]),
+        (a.size + b.size, [a, b]),
+        (a.size + b.size + c.size - 1, [a, b]),
+        (a.size + b.size + c.size, [a, b, c]),
+        (1_000, [a, b, c, d]),
+    ):
+        assert machine.gather(places, size_max) == runs
+    assert machine.gather(((0, 1), (1, 1)), 1_000) == [b, d]
+    assert machine.gather(((0, 2), (1, 2)), 1_000) == []
+
+
 # -- exactly once: writers -------------------------------------------------------------------------
+
+
+def test_readers_are_told_what_became_of_a_writers_requests(lab, handle):
+    handle.gather("a")
+    handle.gather("no", 9)
+    handle.seal()
+    machine = lab.leader
+    assert not machine.has_done(handle.writer, 1)
+    outcomes = handle.outcomes()
+    assert machine.has_done(handle.writer, 2)
+    assert not machine.has_done(handle.writer, 3)
+    assert not machine.has_done(writer_id(9), 1)
+    assert tuple(machine.outcomes_of(handle.writer, handle.number, 1)) == outcomes
+    assert flat(machine.outcomes_of(handle.writer, handle.number, 2))[-1][1] == outcomes[1].result
+    assert not machine.outcomes_of(handle.writer, handle.number, 3)
+    assert not machine.outcomes_of(handle.writer, handle.number + 1, 1)
 
 
 def test_requests_of_one_write_have_one_outcome_each(lab, handle):
@@ -253,6 +338,15 @@ def test_requests_of_one_write_have_one_outcome_each(lab, handle):
     assert outcomes[2:] == (Outcome(4, 4, Applied(1)), Outcome(5, 5, Applied(0)))
     assert shown(lab.leader)[0] == (Span(1, 2), Span(0, 1))
     lab.check()
+
+
+def test_a_write_that_is_repeated_is_answered_with_all_of_its_outcomes(lab, handle):
+    handle.gather("a")
+    handle.gather("no", 9)
+    handle.seal()
+    outcomes = handle.outcomes()
+    assert len(outcomes) == 2
+    assert lab.judge(handle.sent[-1]) == Answer(outcomes)
 
 
 # -- exactly once: producers -----------------------------------------------------------------------
@@ -303,6 +397,15 @@ def test_a_number_that_was_left_out_is_refused_staged_or_not(lab, handle):
     lab.check()
 
 
+def test_what_is_applied_is_known_while_a_later_number_is_staged(lab, handle):
+    handle.append("a", 0, "till", 5)
+    lab.commit()
+    handle.append("b", 0, "till", 9)
+    handle.append("a", 0, "till", 5)
+    assert handle.result == Applied(0, answer=False)
+    assert entries_of(lab.leader) == {0: "a", 1: "b"}
+
+
 def test_a_new_producers_numbers_are_judged_by_what_is_staged(lab, handle):
     handle.append("b", 0, "till", 9)
     handle.append("no", 0, "till", 7)
@@ -310,10 +413,19 @@ def test_a_new_producers_numbers_are_judged_by_what_is_staged(lab, handle):
 
 
 def test_one_number_is_of_one_partition(lab, handle):
+    handle.append("first")
     handle.append("a", 0, "till", 1)
     handle.append("a", 1, "till", 1)
     assert refused(handle.result, ErrorCode.INVALID_DATA)
+    assert handle.result.text == "producer till appended 1 to partition 0"
     lab.check()
+
+
+def test_a_refusal_says_no_more_than_200_characters(lab, handle):
+    name = "p" * NAME_SIZE_MAX
+    for partition in (0, 1):
+        handle.append("a", partition, name, 1)
+    assert handle.result.text == f"producer {'p' * 191}"
 
 
 def test_a_window_of_numbers_is_remembered(lab, handle):
@@ -362,6 +474,56 @@ def test_retired_producers_are_limited(lab, handle, monkeypatch):
     lab.check()
 
 
+def test_what_is_known_of_producers_goes_into_rows_and_back(monkeypatch):
+    monkeypatch.setattr(producers, "PRODUCERS_MAX", 2)
+    known = Producers()
+    for name, sequence in (("a", 5), ("b", 7), ("c", 9), ("d", 3), ("c", 11)):
+        known.add(name, sequence, 1, 10 * sequence)
+    rows = [
+        ProducerRow("a", (), 6),
+        ProducerRow("b", (), 8),
+        ProducerRow("d", ((3, 1, 30),), 3),
+        ProducerRow("c", ((9, 1, 90), (11, 1, 110)), 9),
+    ]
+    assert list(known.rows()) == rows
+    again = Producers(rows)
+    assert list(again.rows()) == rows
+    assert len(again) == 2
+    assert [again.numbers(name) for name in "abcde"] == [(6, 5), (8, 7), (9, 11), (3, 3), None]
+    assert (again.place("c", 11), again.place("c", 10), again.place("a", 5)) == (
+        (1, 110),
+        None,
+        None,
+    )
+
+
+def test_a_refusal_tells_a_number_that_was_left_out_from_one_that_is_forgotten(
+    lab, handle, monkeypatch
+):
+    monkeypatch.setattr(producers, "PRODUCERS_MAX", 1)
+    handle.append("a", 0, "till", 5)
+    handle.append("b", 0, "other", 1)
+    lab.commit()
+    for sequence in (9, 5, 6, 8):  # The first is staged; what was before is not remembered.
+        handle.gather("c", 0, "till", sequence)
+    handle.gather("no", 0, "other", 0)
+    handle.seal()
+    (_, added), *refusals = flat(handle.outcomes())
+    assert added == Applied(2)
+    for (_, refusal), what in zip(
+        refusals,
+        (
+            "producer till comes with 5 after 9: only its last 1024 are remembered",
+            "producer till comes with 6 after 9, and left it out before",
+            "producer till comes with 8 after 9, and left it out before",
+            "producer other comes with 0 after 1: only its last 1024 are remembered",
+        ),
+        strict=True,
+    ):
+        assert refused(refusal, ErrorCode.SEQUENCE_UNKNOWN)
+        assert refusal.text.startswith(what)
+
+
 # -- consumers, retention, quota -------------------------------------------------------------------
 
 
@@ -381,12 +543,31 @@ def test_cursors_are_moved_and_forgotten(lab, handle):
     lab.check()
 
 
+def test_cursors_of_one_write_add_up(lab, handle):
+    handle.append_batch(range(3))
+    for position in ((0, 1), (1, 0), (0, 2)):
+        handle.requests.move_cursor("c", (position,))
+    handle.seal()
+    lab.commit()
+    assert lab.leader.all_cursors() == (("c", ((0, 2), (1, 0))),)
+    lab.check()
+
+
+def test_a_consumer_that_nobody_knows_may_be_forgotten(lab, handle):
+    handle.forget_consumer("c")
+    assert handle.result == Applied(0)
+    assert lab.leader.all_cursors() == ()
+    lab.check()
+
+
 def test_a_cursor_may_be_at_the_end_of_what_is_staged_and_not_beyond(lab, handle):
     handle.append("a")
     handle.move_cursor("c", (0, 1))
     assert handle.result == Applied(0)
     handle.move_cursor("c", (0, 2))
     assert refused(handle.result, ErrorCode.INVALID_DATA)
+    assert handle.result.text.startswith("partition 0 ends at 1: a consumer cannot be done with")
+    assert handle.result.text.endswith("before 2")
     handle.move_cursor("c", (7, 0))
     assert refused(handle.result, ErrorCode.NO_SUCH_PARTITION)
 
@@ -395,12 +576,42 @@ def test_consumers_are_counted_with_those_that_are_staged(lab, handle, monkeypat
     monkeypatch.setattr("stores.log.judge.CONSUMERS_MAX", 2)
     assert CONSUMERS_MAX > 2
     handle.move_cursor("a", (0, 0))
-    handle.move_cursor("b", (0, 0))
+    assert handle.result == Applied(0)
+    for consumer in ("b", "c", "a", "b"):
+        handle.requests.move_cursor(consumer, ((0, 0),))
+    handle.seal()
+    results = [result for _, result in flat(handle.outcomes())]
+    assert refused(results.pop(1), ErrorCode.INVALID_DATA)
+    assert results == [Applied(0)] * 3
     handle.move_cursor("c", (0, 0))
-    assert refused(handle.result, ErrorCode.INVALID_DATA)
+    assert handle.result.text == "a log has up to 2 consumers: forget some"
     handle.forget_consumer("a")
     handle.move_cursor("d", (0, 0))
     assert handle.result == Applied(0)
+    lab.check()
+
+
+def test_cursors_are_limited_too(lab, handle, monkeypatch):
+    monkeypatch.setattr("stores.log.judge.CURSORS_MAX", 4)  # two consumers of two partitions
+    for consumer in "ab":
+        handle.move_cursor(consumer, (0, 0))
+        assert handle.result == Applied(0)
+    handle.move_cursor("c", (0, 0))
+    assert refused(handle.result, ErrorCode.INVALID_DATA)
+    assert handle.result.text == "a log has up to 4 cursors: forget some consumers"
+
+
+def test_trims_of_one_write_go_as_far_as_the_farthest_and_one_at_the_start_nowhere(lab, handle):
+    handle.append_batch(range(5))
+    handle.append_batch(range(5), 1)
+    handle.trim(0, 1)
+    lab.commit()
+    assert lab.leader.partitions.starts() == (0, 0)
+    for offset in (3, 1):
+        handle.requests.trim(0, offset)
+    handle.seal()
+    assert [result for _, result in flat(handle.outcomes())] == [Applied(3), Applied(1)]
+    assert lab.leader.partitions.starts() == (3, 0)
     lab.check()
 
 
@@ -416,6 +627,40 @@ def test_retention_by_count_lets_go_what_is_beyond(lab, handle):
     assert lab.leader.partitions[0].span == Span(7, 10)
     assert lab.leader.used[0] == 3
     lab.check()
+
+
+def test_retention_is_looked_at_twice_a_second_and_in_each_tick_while_more_is_due(
+    lab, handle, monkeypatch
+):
+    lab.judge(ChangeRetention(Retention(count=1)))
+    handle.append_batch(range(3))
+    lab.commit()
+    lab.tick()
+    trimmed = lab.commit()
+    assert trimmed is None, "a look at retention answers nobody"
+    while lab.leader._ticks != RETENTION_TICKS:
+        lab.expire()
+    handle.append_batch(range(3))
+    lab.commit()
+    looks = [lab.expire() for _ in range(RETENTION_TICKS)]
+    assert [each is not None for each in looks] == [False] * (RETENTION_TICKS - 1) + [True]
+    monkeypatch.setattr("stores.log.partitions.RETAINED_BLOCKS_MAX", 1)
+    for _ in range(3):
+        handle.append_batch(range(BLOCK_COUNT_MAX))
+    lab.commit()
+    looks = []
+    for _ in range(RETENTION_TICKS + 2):
+        looks.append(lab.expire() is not None)
+        lab.commit()
+    assert looks[-3:] == [True] * 3
+
+
+def test_retention_lets_a_first_entry_go_alone(lab, handle):
+    lab.judge(ChangeRetention(Retention(count=1)))
+    handle.append_batch(range(2), 1)
+    lab.commit()
+    lab.tick()
+    assert lab.entries[-1][1] == Trimmed(((1, 1),))
 
 
 def test_retention_by_age_goes_by_the_time_that_the_group_was_led(lab, handle):
@@ -475,6 +720,59 @@ def test_a_batch_beyond_the_bytes_is_refused_as_a_whole_and_a_smaller_one_is_not
     assert handle.result == Applied(2)
 
 
+def test_entries_and_bytes_of_one_write_count_together_for_the_quota(lab, handle):
+    lab.judge(ChangeQuota(Quota(max_entries=5, max_bytes=3_000)))
+    for values in (["a", "b"], ["c", "d"], ["e", "f"], ["g"]):
+        flat_ = tuple(item for value in values for item in (None, encode(value)))
+        handle.requests.append(0, flat_)
+    handle.seal()
+    first, second, third, fourth = (result for _, result in flat(handle.outcomes()))
+    assert (first, second, fourth) == (Applied(0), Applied(2), Applied(4))
+    assert refused(third, ErrorCode.QUOTA_EXCEEDED)
+    handle.trim(5)
+    lab.commit()
+    for _ in range(3):
+        handle.gather(bytes(1_400))
+    handle.seal()
+    *_, last = (result for _, result in flat(handle.outcomes()))
+    assert refused(last, ErrorCode.QUOTA_EXCEEDED)
+    assert lab.leader.partitions[0].span == Span(5, 7)
+
+
+def test_entries_that_are_staged_count_for_the_quota_until_they_are_applied(lab, handle):
+    lab.judge(ChangeQuota(Quota(max_entries=2)))
+    for value in "abc":
+        handle.append(value)
+    assert refused(handle.result, ErrorCode.QUOTA_EXCEEDED)
+    assert entries_of(lab.leader) == {0: "a", 1: "b"}
+    lab.judge(ChangeQuota(Quota(max_bytes=6_000)))
+    for at in range(2, 6):
+        handle.append(bytes(1_400))
+        assert handle.result == Applied(at), "what is applied counts once"
+
+
+@pytest.mark.parametrize(
+    "quota", [Quota(max_entries=3), Quota(max_bytes=3 * 1_400)], ids=["entries", "bytes"]
+)
+def test_what_is_on_its_way_in_one_log_counts_for_another_that_shares_its_quota(quota):
+    pool, handles = QuotaPool("all logs", quota), []
+    for name in "ab":
+        lab = LogLab()
+        if name == "a":
+            lab.leader.share(pool.join(name))
+        handles.append(LogHandle(lab))
+        if name == "b":
+            lab.leader.share(pool.join(name))  # It has looked at its requests before.
+    first, second = handles
+    first.append_batch([bytes(1_300)] * 2)
+    second.append_batch([bytes(1_300)] * 2)
+    assert refused(second.result, ErrorCode.QUOTA_EXCEEDED)
+    second.append(bytes(1_300))
+    assert second.result == Applied(0)
+    first.append(bytes(1_300))
+    assert refused(first.result, ErrorCode.QUOTA_EXCEEDED)
+
+
 def test_a_named_producer_that_was_refused_may_repeat_it(lab, handle):
     lab.judge(ChangeQuota(Quota(max_entries=1)))
     handle.append("first")
@@ -523,6 +821,9 @@ def test_a_snapshot_is_what_is_committed(lab, handle):
     copy = LogMachine()
     copy.install(through_bytes(lab, frozen))
     assert copy.digest() == digest
+    assert copy.retention == Retention(count=100)
+    assert copy.meter.quota == Quota(max_entries=1_000)
+    assert copy.standing(lab.entries[-2][0]) is Standing.KNOWN
     copy.apply(*lab.entries[-1])
     assert copy.digest() == lab.leader.digest()
     assert shown(copy) == shown(lab.leader)
@@ -555,6 +856,33 @@ def test_a_snapshot_that_leaves_out_what_is_not_here_is_refused(lab, handle):
     assert behind.digest() == before
 
 
+def test_a_member_with_a_file_keeps_where_runs_are_once_they_are_there(lab, handle):
+    first = handle.append("a")
+    handle.append("b")
+    lab.commit()
+    machine = lab.leader
+    kept = runs_of(machine, 0)
+    part = RunsPart(tuple(kept))
+    assert machine.prepare(1, part) is part
+    machine.use_file()
+    assert machine.prepare(1, part) == PlacedPart(tuple(run.place for run in kept))
+    head, *_ = machine.freeze()
+    assert machine.prepare(0, head) is head
+    before = machine.digest()
+    machine.release(first)
+    assert machine.read(0, 0, 1 << 20) == [kept[0].place, kept[1]]
+    assert machine.digest() == before
+
+
+def test_a_digest_tells_other_cursors_apart(lab, handle):
+    other = LogLab()
+    for each, name in ((lab, "c"), (other, "d")):
+        (handle if each is lab else LogHandle(other)).move_cursor(name, (0, 0))
+        each.commit()
+    assert lab.leader.position == other.leader.position
+    assert lab.leader.digest() != other.leader.digest()
+
+
 def test_a_machine_of_a_files_rows_is_given_the_rest(lab, handle):
     fill(lab, handle)
     head, *others = lab.leader.beside_runs()
@@ -583,25 +911,33 @@ def test_a_position_of_a_lost_history_is_told(lab, handle):
 # -- what comes from outside -----------------------------------------------------------------------
 
 
+def write_of(*flat_, first=1):
+    return Write(1, Requests(writer_id(1), first, 0, (AppendRequest(0, None, 0, flat_),)))
+
+
 @pytest.mark.parametrize(
-    "request_",
+    ("request_", "text"),
     [
-        None,
-        "text",
-        Write(1, Requests(writer_id(1), 1, 0, ())),
-        Write(1, Requests(writer_id(1), 0, 0, (ForgetConsumer("c"),))),
-        Write(1, Requests(writer_id(1), 1, 0, (AppendRequest(0, None, 0, (None, b"\xff")),))),
-        Write(1, Requests(writer_id(1), 1, 0, (AppendRequest(0, None, 0, (b"\x1a", b"\x01")),))),
-        Write(1, Requests(writer_id(1), 1, 0, (AppendRequest(0, None, 0, (None, None)),))),
+        (None, "a NoneType is nothing that a log can be asked for"),
+        ("text", "a str is nothing that a log can be asked for"),
+        (Write(1, Requests(writer_id(1), 1, 0, ())), "a writer asks for nothing"),
+        (write_of(None, b"\x01", first=0), "a writer asks for nothing"),
+        (write_of(None, b"\xff"), None),
+        (write_of(b"\x1a", b"\x01"), "a key is not the deterministic encoding of a value"),
+        (
+            write_of(None, b"\x01", b"\x1a", b"\x01"),
+            "a key is not the deterministic encoding of a value",
+        ),
+        (write_of(None, None), "an entry has no value"),
     ],
 )
-def test_what_no_honest_writer_asks_is_an_error_and_changes_nothing(lab, handle, request_):
+def test_what_no_honest_writer_asks_is_an_error_and_changes_nothing(lab, handle, request_, text):
     handle.append("a")
     before = len(lab.entries)
     lab.commit()
     if isinstance(request_, Write) and request_.asked.first_request:
         request_.asked.first_request = 2
-    with pytest.raises(DecodeError):
+    with pytest.raises(DecodeError, match=text):
         lab.judge(request_)
     assert len(lab.entries) == before
     handle.append("b")
@@ -620,6 +956,17 @@ def test_what_a_handle_here_asks_is_not_looked_at_again(lab, handle):
 def test_a_body_of_another_machine_is_a_programming_error(lab, call):
     with pytest.raises(AssertionError, match="no str in its journal"):
         getattr(lab.leader, call)(Position(1, 1), "body")
+
+
+def test_nobody_asks_in_the_name_of_a_writer_of_another_endpoint():
+    writer = writer_id(1)
+    endpoint, other = writer.entity.endpoint, writer_id(2).entity.endpoint
+    for request in (Register(writer), write_of(None, b"\x01")):
+        check_asker(request, endpoint)
+        with pytest.raises(DecodeError) as caught:
+            check_asker(request, other)
+        assert str(caught.value) == f"another endpoint asks in the name of {writer!r}"
+    check_asker(ChangeRetention(Retention()), other)
 
 
 # -- one voter -------------------------------------------------------------------------------------

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stores.log.limits import RUN_COUNT_MAX, RUN_SIZE_MAX
-from stores.log.runs import ENTRY_SIZE, Flat, partition_of
+from stores.log.runs import ENTRY_SIZE, Flat, Run, partition_of
 from stores.log.staging import LogStage
 from wire.encoding import encode
+from wire.errors import DecodeError
 
 
 def appended(*batches: Flat) -> list[int]:
@@ -39,3 +42,11 @@ def test_an_append_is_never_parted_however_large_it_is() -> None:
 def test_the_partition_of_a_key_never_changes() -> None:
     keys = ["a", "b", 1, True, 1.0, ("k", 1)]
     assert [partition_of(encode(key), 7) for key in keys] == [5, 3, 5, 6, 6, 3]
+
+
+@pytest.mark.parametrize("body", [(None, b"a", None), (None, b"a") * 3, "four", b"four", None])
+def test_a_run_that_has_not_a_key_and_a_value_for_each_entry_is_refused(body: object) -> None:
+    run = Run(0, 7, 2, 1, encode(body))
+    with pytest.raises(DecodeError, match="a run of 2 entries holds something else"):
+        run.entries()
+    assert Run(0, 7, 2, 1, encode((None, b"a") * 2)).entries() == (None, b"a") * 2
