@@ -7,7 +7,6 @@ import resource
 import socket
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -139,6 +138,8 @@ def _process() -> ProcessInfo:
 @cache
 def version() -> str:
     """Give the version of peermesh; empty if it is not installed."""
+    from importlib import metadata  # slow, and only this needs it
+
     try:
         return metadata.version("peermesh")
     except metadata.PackageNotFoundError:

@@ -80,9 +80,12 @@ def test_the_lower_packages_load_no_event_loop(module):
         ("endpoint.endpoint", ("stores.table.", "stores.log.", "stores.replica.", "stores.disk.")),
         ("endpoint.replicas.stores.attachments", ("stores.replica.logs.", "stores.log.messages")),
         ("endpoint.replicas.logs.attachments", ("stores.replica.tables.", "stores.table.machine")),
+        ("peermesh.cli.messages", ("stores.replica.", "stores.table.", "stores.log.")),
+        ("peermesh.cli.node", ("stores.replica.", "stores.table.", "stores.log.")),
+        ("peermesh.cli.application", ("importlib.metadata",)),
     ],
 )
-def test_what_attaches_no_store_or_no_log_loads_none_of_their_code(module, unwanted):
+def test_what_is_not_needed_is_not_loaded(module, unwanted):
     """Each process that starts would pay for it: a tenth of a second, or several."""
     assert [name for name in loaded_modules(module) if name.startswith(unwanted)] == []
 

@@ -9,7 +9,6 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import metadata
 from typing import Any
 
 import click
@@ -44,6 +43,8 @@ that are not text.
 
 
 def _version() -> str:
+    from importlib import metadata  # as slow as a quarter of a command's start
+
     try:
         return metadata.version("peermesh")
     except metadata.PackageNotFoundError:

@@ -10,7 +10,7 @@ import trio
 
 from endpoint.mesh.status import StatusCode
 from endpoint.pubsub.stream import StatusSubscriber
-from peermesh import Endpoint, Store
+from peermesh import Endpoint
 from peermesh.cli.addresses import Address
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from endpoint.replicas.stores.store import ReplicaStore
     from endpoint.replicas.stores.store_handle import StoreHandle
     from endpoint.replicas.stores.store_proxy import StoreProxy
+    from peermesh import Store
 
 TELL_SECONDS: Final = 2.0
 """How often a command says that it still tries."""

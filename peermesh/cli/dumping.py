@@ -8,13 +8,12 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from tempfile import TemporaryFile
-from typing import IO, BinaryIO, Final
+from typing import IO, TYPE_CHECKING, BinaryIO, Final
 
 import click
 import trio
 
 from handshake.private_files import open_private
-from peermesh import Store
 from peermesh.cli.arriving import open_clone
 from peermesh.cli.command import command
 from peermesh.cli.completion import STORE_NAME
@@ -25,8 +24,11 @@ from peermesh.cli.output import Output, refuse_terminal
 from peermesh.cli.running import run
 from stores.dumps import DumpReader, Header, dumped
 from stores.lives import session_of
-from stores.table import Entry
 from wire.decoding import decode
+
+if TYPE_CHECKING:
+    from peermesh import Store
+    from stores.table import Entry
 
 PIECE_SIZE: Final = 1 << 20
 """Bytes read at once."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from endpoint.pubsub.messages import Missed
-from endpoint.replicas.stores.events import StoreEvent
-from endpoint.replicas.stores.store import ObservedStore
-from endpoint.replicas.stores.watching import WatchItem
 from peermesh import Bookmark, Commit, Entry, Gap, Value
 from peermesh.cli.arguments import read_value
 from peermesh.cli.arriving import open_copy, open_proxy
@@ -21,6 +18,11 @@ from peermesh.cli.numbers import Whole
 from peermesh.cli.output import Output, note, say
 from peermesh.cli.running import run
 from peermesh.cli.values import format_value, to_json
+
+if TYPE_CHECKING:
+    from endpoint.replicas.stores.events import StoreEvent
+    from endpoint.replicas.stores.store import ObservedStore
+    from endpoint.replicas.stores.watching import WatchItem
 
 PREFIX_HELP: Final = "Only keys that begin so: text, or a list that begins lists."
 COUNT_OPTION: Final = click.option("--count", type=Whole(1), help="End after so many changes.")

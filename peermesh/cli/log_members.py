@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-from peermesh import ReplicaLog
 from peermesh.cli.arriving import expect_log, join, join_log_group
 from peermesh.cli.completion import LOG_NAME
 from peermesh.cli.exits import CommandFailed
 from peermesh.cli.members import member_commands
 from peermesh.cli.mesh import Mesh
 from peermesh.cli.values import on_a_line
+
+if TYPE_CHECKING:
+    from peermesh import ReplicaLog
 
 
 @asynccontextmanager

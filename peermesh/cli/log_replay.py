@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from endpoint.replicas.logs.log_reading import LogEntry
-from peermesh import Endpoint, Log
+from peermesh import Endpoint
 from peermesh.cli.arriving import join
 from peermesh.cli.command import command
 from peermesh.cli.completion import LOG_NAME
@@ -22,6 +21,10 @@ from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
 from peermesh.spark.letters import Letter, cursor_of, producer_of, read_letter
 from wire.errors import InvalidData, SequenceUnknown
+
+if TYPE_CHECKING:
+    from endpoint.replicas.logs.log_reading import LogEntry
+    from peermesh import Log
 
 PIECE_COUNT: Final = 512
 """Letters between two notes of how far it is: half of the appends that a log remembers of a

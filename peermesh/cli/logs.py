@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
-from endpoint.replicas.logs.log_reading import LogEntry
-from peermesh import Endpoint, Log, Start, Value
+from peermesh import Endpoint, Start, Value
 from peermesh.cli.arguments import RAW_OPTION, WRITING_TEXT_OPTION, read_lines, read_value
 from peermesh.cli.arriving import expect_log, join
 from peermesh.cli.command import command
@@ -23,6 +23,10 @@ from peermesh.cli.output import Output, say, write_raw
 from peermesh.cli.running import run
 from peermesh.cli.trust import STDIN
 from peermesh.cli.values import format_value, on_a_line, to_json
+
+if TYPE_CHECKING:
+    from endpoint.replicas.logs.log_reading import LogEntry
+    from peermesh import Log
 
 
 @asynccontextmanager

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from peermesh import Backend, Endpoint, Log, Store
+from peermesh import Backend, Endpoint
 from peermesh.cli.numbers import counted
+
+if TYPE_CHECKING:
+    from peermesh import Log, Store
 
 
 def offer_store(

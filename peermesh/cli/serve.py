@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import trio
 
-from peermesh import Backend, ReplicaStore, StatusEvent, Store
+from peermesh import Backend, StatusEvent
 from peermesh.cli.addresses import Address, AddressType
 from peermesh.cli.arguments import read_token
 from peermesh.cli.arriving import stay_joined
@@ -23,6 +23,9 @@ from peermesh.cli.running import run
 from peermesh.cli.serving_topics import websocket
 from peermesh.cli.trust import tls_option
 from peermesh.cli.voters import refuse_replicas, split_voters
+
+if TYPE_CHECKING:
+    from peermesh import ReplicaStore, Store
 
 
 @group()
