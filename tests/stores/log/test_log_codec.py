@@ -628,13 +628,15 @@ def test_of_the_runs_that_are_here_those_before_the_start_are_left(start, left):
     assert whole.partitions.spans() == (Span(start, 6),)
 
 
-def partitions_in_parts(*sizes):
-    """Give which partitions share a part, each with one run of so many bytes."""
-    runs = [
-        KeptRun.of(Run(number, 0, 1, 1, bytes(size)), Position(1, 1), 1)
-        for number, size in enumerate(sizes)
-    ]
-    frozen = parts.Frozen(parts.HeadPart(), KeptRuns(len(sizes), runs).above(0), (), (), ())
+def partitions_in_parts(*runs):
+    """Give which partitions share a part; a number is the bytes of a partition's only run."""
+    kept_runs = []
+    for partition, sizes in enumerate((run,) if isinstance(run, int) else run for run in runs):
+        for at, size in enumerate(sizes):
+            run = Run(partition, at, 1, 1, bytes(size))
+            kept_runs.append(KeptRun.of(run, Position(1, 1), 1))
+    every = KeptRuns(len(runs), kept_runs).above(0)
+    frozen = parts.Frozen(parts.HeadPart(), every, (), (), ())
     return [[run.partition for run in part.runs] for part in frozen[1:]]
 
 
@@ -648,8 +650,12 @@ def test_a_part_takes_runs_of_several_partitions_while_there_is_room(monkeypatch
     assert partitions_in_parts(2 * most, 1) == [[0], [1]], "one run always fits"
     third = CHUNK_SIZE_MAX // 3 - parts.RUN_SIZE
     assert partitions_in_parts(third, third, third, third) == [[0, 1, 2], [3]]
+    rest = most - parts.RUN_SIZE - 1
+    assert partitions_in_parts((most, 1), rest) == [[0], [0, 1]]
+    assert partitions_in_parts((most, 1), rest + 1) == [[0], [0], [1]]
     monkeypatch.setattr(parts, "CHUNK_COUNT_MAX", 2)
     assert partitions_in_parts(1, 1, 1, 1, 1) == [[0, 1], [2, 3], [4]]
+    assert partitions_in_parts((most, 1), 1, 1) == [[0], [0, 1], [2]]
 
 
 def test_rows_of_consumers_and_producers_are_cut_by_their_size(monkeypatch):
