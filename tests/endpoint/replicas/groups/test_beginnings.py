@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from endpoint.replicas.attaching import Opened
 from endpoint.replicas.stores.files import ReplicaFiles
 from stores.disk.ballot import BallotFile
 from stores.disk.founding import Founding
@@ -18,6 +17,7 @@ from stores.group.effects import Persist, SavePromises
 from stores.group.election import FORCED_TERMS
 from stores.group.entries import Entry, TimeEntry, VotersEntry
 from stores.group.positions import MemberId
+from stores.replica.beginning import Opened
 from stores.replica.effects import Begin, ToDisk
 from stores.table.parts import EntriesPart
 from wire.errors import BackendFailure
