@@ -25,8 +25,17 @@ from tools.relocate import FACE, write_tests
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 LAYERS: Final = (
-    *("tests/wire/test_framing.py", "tests/handshake", "tests/net/test_acceptor.py"),
-    *("tests/channels", "tests/stores/table/test_pins.py", "tests/endpoint/pubsub"),
+    *(
+        "tests/wire/test_framing.py",
+        "tests/handshake/test_machine.py",
+        "tests/net/test_acceptor.py",
+    ),
+    *("tests/handshake/test_credentials.py", "tests/channels/test_consumer.py"),
+    *(
+        "tests/channels/test_producer.py",
+        "tests/stores/table/test_pins.py",
+        "tests/endpoint/pubsub",
+    ),
 )
 """Some tests of each layer. What moving can break is what names a module, and shows in any of them:
 models and long stories of cores prove nothing here that they do not prove in the checkout."""
@@ -71,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.wheel_test", description=__doc__)
     parser.add_argument("--all", action="store_true", help="run all tests of the package")
     parser.add_argument("--wheel", type=Path, help="test this wheel, and build none")
-    parser.add_argument("-n", dest="workers", default="4", help="so many workers of pytest-xdist")
+    parser.add_argument("-n", dest="workers", default="2", help="so many workers of pytest-xdist")
     parser.add_argument("tests", nargs="*", help="run these instead, such as tests/wire")
     told = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="peermesh-wheel-test-") as folder:
