@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Final
 
 import h11
@@ -58,6 +59,18 @@ class Reply:
     headers: Headers = field(default=())
 
 
+_EMPTY: Final = (b"\r", b"\n")
+"""What lines are made of that have nothing in them."""
+
+
+class _Line(Enum):
+    """Where a connection is, beside the first line of a request."""
+
+    AHEAD = auto()
+    WITHIN = auto()
+    BEHIND = auto()
+
+
 class HttpConnection:
     """One client's connection, one request after another."""
 
@@ -65,7 +78,7 @@ class HttpConnection:
         """Own the stream from now on."""
         self._stream = stream
         self._http = _begin_dialogue()
-        self._is_line = True
+        self._line = _Line.AHEAD
         """Whether what comes next belongs to a request's first line."""
         self._is_bodiless = False
         """Whether the request is a HEAD, which is answered without the body."""
@@ -105,30 +118,38 @@ class HttpConnection:
             mistake = h11.RemoteProtocolError("Content-Length beside Transfer-Encoding")
             await self._refuse(mistake)
             raise Disconnected(str(mistake))
-        self._is_line, self._is_bodiless = False, event.method == b"HEAD"
+        self._line, self._is_bodiless = _Line.BEHIND, event.method == b"HEAD"
         return Head(event.method.decode("ascii"), event.target.decode("ascii"), headers)
 
     def _start_next(self) -> None:
         """Prepare for the next request, of which a part may have come already."""
-        self._is_line = True
+        self._line = _Line.AHEAD
         rest, _ = self._http.trailing_data
-        if rest.isascii():
+        if rest.isascii() and not rest.startswith(_EMPTY):
             self._http.start_next_cycle()
-            self._is_line = b"\n" not in rest
+            self._prepared(rest)  # Nothing is changed; but a line may have begun, or ended.
         else:
             self._http = _begin_dialogue()
             self._take(rest)
 
     def _take(self, data: bytes) -> None:
-        """Have h11 read what came; bytes beyond ASCII in a request's first line are escaped.
+        """Have h11 read what came; nothing is its end."""
+        if not data or (data := self._prepared(data)):
+            self._http.receive_data(data)
 
-        Java's client sends names so, and h11 takes ASCII alone there.
+    def _prepared(self, data: bytes) -> bytes:
+        """Escape bytes beyond ASCII in a first line, and leave away empty lines ahead of it.
+
+        Java's client sends names so, and h11 takes ASCII alone there. RFC 9112, section 2.2: older
+        clients end a body with an empty line that is no part of it.
         """
-        if self._is_line and data:
-            line, end, rest = data.partition(b"\n")
-            self._is_line = not end
-            data = (line if line.isascii() else _escaped(line)) + end + rest
-        self._http.receive_data(data)
+        if self._line is _Line.AHEAD:
+            data = data.lstrip(b"".join(_EMPTY))
+        if self._line is _Line.BEHIND or not data:
+            return data
+        line, end, rest = data.partition(b"\n")
+        self._line = _Line.BEHIND if end else _Line.WITHIN
+        return (line if line.isascii() else _escaped(line)) + end + rest
 
     async def _await_first_byte(self) -> None:
         """Wait between two requests, which may last longer than one."""

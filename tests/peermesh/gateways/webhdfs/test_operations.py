@@ -206,6 +206,23 @@ def test_bytes_beyond_ascii_are_a_path_as_java_sends_it(gateway, client):
     assert client.open("/K\u00f6ln2") == b"\xff\n\xc3"
 
 
+def test_empty_lines_ahead_of_a_request_are_no_request(gateway, client):
+    """Old clients end a body with one; RFC 9112 has servers look past it."""
+    request = (
+        b"PUT "
+        + URL_PREFIX.encode()
+        + "/\u00fc%d?op=MKDIRS HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    )
+    with closing(socket.create_connection((gateway.host, gateway.port), timeout=limit())) as raw:
+        raw.sendall(b"\r\n" + request % 1 + b"\r\n\n" + request % 2 + b"\r\n")
+        raw.shutdown(socket.SHUT_WR)
+        answer = b""
+        while data := raw.recv(65_536):
+            answer += data
+    assert answer.count(b"HTTP/1.1 ") == answer.count(b"HTTP/1.1 200") == 2
+    assert client.names("/") == ["\u00fc1", "\u00fc2"]
+
+
 def test_a_first_line_may_come_byte_by_byte(gateway, client):
     client.make_directories("/\u00fc")
     line = b"GET " + URL_PREFIX.encode() + "/\u00fc?op=GETFILESTATUS HTTP/1.0\r\n\r\n".encode()
