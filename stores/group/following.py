@@ -93,6 +93,16 @@ class Following:
         """True while the journal's channel stands."""
         return self._consumer is not None
 
+    @property
+    def _may_echo(self) -> bool:
+        """False for one that lacks what it had, until the leader knows of no earlier session.
+
+        To a leader that believes in that one an echo would say that a whole member is there: it
+        would count on it for a change of the voters.
+        """
+        is_known = self._consumer is not None or self._receiving is not None
+        return self._ballot.is_whole or is_known
+
     def stop(self) -> list[Effect]:
         """End the session: the term is over, or this member leads."""
         if self._consumer is not None:
@@ -112,7 +122,7 @@ class Following:
         self.heard_end = message.end
         self._state.clock.hear(message.times)
         effects: list[Effect] = []
-        is_round = message.round > self._echoed
+        is_round = message.round > self._echoed and self._may_echo
         if is_round:  # It is sent again between two rounds, with another commit index.
             self._echoed = message.round
             effects.append(Send(sender, Echo(message.term, message.round)))

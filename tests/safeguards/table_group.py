@@ -84,6 +84,13 @@ GROUP = [
         *_SILENT,
     ),
     _rule(
+        "echoes_for_an_earlier_life",
+        "a change of the voters counts on a member that lost what it had",
+        "following.py",
+        "        return self._ballot.is_whole or is_known\n",
+        "        return True\n",
+    ),
+    _rule(
         "learners_stay_silent",
         "a group stands still, because only its learner has an entry, and its vote is needed",
         "election.py",

@@ -19,6 +19,7 @@ from stores.group.messages import (
     VoteGranted,
 )
 from stores.group.positions import MemberId, Position
+from stores.group.quorum import ChangeRefusal
 from tests.stores.group.checks import Violation
 from tests.stores.group.disk import Disk, empty_file
 from tests.stores.group.lists import WRITERS_MAX, Push, Register, Unknown
@@ -382,6 +383,24 @@ def regressed_again():
     stage.elect("a", "c")
 
 
+def echoes_for_an_earlier_life():
+    """Member b lost what it had; its new session is not heard of, and its echo is."""
+    stage = Stage("abcd")
+    stage.settle_in()
+    old = stage.disks["b"].file
+    stage.write("a")
+    stage.pass_on("abcd", sync="abcd")
+    stage.crash("b", "c", "d")
+    stage.disks["b"].file = old._replace(entries=old.entries[:-1])
+    given(not stage.start("b").ballot.is_whole, "b is not regressed")
+    wanted = tuple(stage.ids[name] for name in "abc")
+    refusal = stage.do("a", "change", wanted)
+    given(refusal is ChangeRefusal.UNCONFIRMED, f"the change is {refusal}")
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ab", kinds=(Keepalive, Echo))
+    need(stage.do("a", "change", wanted) is not None, "a lost voter counts for a change")
+
+
 class Tear:
     """A power cut that tears every slot that was not synced."""
 
@@ -550,6 +569,7 @@ SCHEDULES = (
     replaces_the_living,
     mark_is_index,
     regressed_again,
+    echoes_for_an_earlier_life,
     marks_alternate,
     no_mark_is_whole,
     term_mark_unsynced,

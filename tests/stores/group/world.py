@@ -444,8 +444,11 @@ class World:
     # -- amnesia that a group survives -----------------------------------------------------------
 
     def may_forget(self, name):
-        """Tell whether a majority of every configuration would still know what it promised."""
-        configs = {self.witness.config[1]}
+        """Tell whether a majority of every configuration would still know what it promised.
+
+        One that a leader is asked for is among them: who answered for it may not forget any more.
+        """
+        configs = {self.witness.config[1], *filter(None, self.asked.values())}
         configs |= {member.journal.voters.current for member in self.members.values()}
         for disk in self.disks.values():
             entries = disk.file.entries
