@@ -71,7 +71,9 @@ class Incoming:
         gaps = (self._gap(name, last + 1) for name, last in numbers.items())
         missed = 0 if goes_on else sum(gaps)
         for name, last in numbers.items():
-            self._remember(name, last)
+            # Where positions go on, the next message of a publisher tells what came before them.
+            if not goes_on or name not in self._sequences:
+                self._remember(name, last)
         self.missed += missed
         return missed
 

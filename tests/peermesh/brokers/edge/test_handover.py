@@ -328,6 +328,26 @@ def test_a_gap_is_told_though_the_first_answer_of_the_reign_was_lost():
     assert arrived(incoming, 3, again) == [2]
 
 
+def test_a_gap_is_told_though_the_publisher_came_after_the_first_answer():
+    """The second answer names it, at the same position: its next message tells what lies before."""
+    publisher, incoming = Outgoing("T", PUBLISHERS[0]), Incoming("T")
+    one = Relay("T", "one")
+    effects = one.attach(1, SUBSCRIBERS[0]) + offered(one, publisher, b"a", line=9)
+    assert arrived(incoming, 1, effects) == [b"a"]
+    for _ in range(2):  # Acknowledged by a broker that does not know of the subscriber.
+        publisher.add(b"b")
+    publisher.take()
+    publisher.accept(3)
+    three = Relay("T", "three")
+    assert arrived(incoming, 2, three.attach(2, SUBSCRIBERS[0], is_known=True)) == []
+    three.lose(2)
+    publisher.switch(8)
+    offered(three, publisher, b"c", line=8)
+    again = three.attach(3, SUBSCRIBERS[0], is_known=True)
+    assert arrived(incoming, 3, again) == [2, b"c"]
+    assert incoming.missed == 2
+
+
 def test_of_a_publisher_or_subscriber_that_is_new_nothing_is_missed():
     publisher, incoming = Outgoing("T", PUBLISHERS[0], last=70), Incoming("T")
     channel = Relay("T", "one")

@@ -25,9 +25,9 @@ def test_through_changes_of_broker_nothing_is_lost_doubled_or_disordered_untold(
     assert first_wrong() is None
 
 
-@pytest.mark.parametrize("seed", [18_553, 54_207])
+@pytest.mark.parametrize("seed", [18_553, 36_323, 54_207])
 def test_an_answer_that_is_lost_hides_no_gap(seed: int) -> None:
-    """A broker knows a subscriber anew; only its second answer comes."""
+    """A broker knows a subscriber anew; only its second answer has what there is to tell."""
     found = play(seed)
     assert found["told"]
     assert not any(found[what] for what in WRONG)
