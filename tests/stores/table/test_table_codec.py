@@ -259,6 +259,18 @@ def test_bad_bytes_are_one_clear_error(kind, value):
         ),
         ("body", [2, [b""]], f"keys of 1 to {KEY_SIZE_MAX} bytes"),
         ("request", [21, NONCE[1:], 5], "nonce has 16 bytes"),
+        ("request", [20, [1], True, [1, 2, b"a", True]], "has a term and a revision"),
+        ("request", [20, [1, 2], True, [1]], "asks for a key, or for a stretch of keys"),
+        ("answer", [53, [1, 2], 1, [[b"a"], [], [1]], None], "come in four columns"),
+        ("answer", [53, [1, 2], 1, [[b"a"], [], [], []], None], "columns of several lengths"),
+        ("answer", [53, [1, 2], 1, [[b""], [], [1], []], None], "an empty key or value"),
+        ("body", performed(), "answers no request"),
+        ("body", performed(PUT, replace(REFUSAL, writer=writer_id(2))), "several writers"),
+        ("part", [35, [[1]]], "a record of a session has three fields"),
+        ("part", [33, [b"a", b"\x01"], [1], [0]], "columns of several lengths"),
+        ("part", [33, [b"a", b"\x01"], [1], [1, 5]], "an expiry of an entry that is not there"),
+        ("part", [33, [b"a", b"\x01"], [1], [0, 0, 1, 0]], "an expiry of an entry that is not"),
+        ("part", [33, [b"a", b""], [1], []], "an empty key or value"),
     ],
 )
 def test_a_refusal_says_what_came(kind, value, said):

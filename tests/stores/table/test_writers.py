@@ -215,6 +215,20 @@ def test_what_is_applied_of_a_writer_is_staged_no_more(registered):
     assert registered.judge_request(WRITER, 5, (3, 3), 0) == Staged(9)
 
 
+def test_a_writer_whose_requests_are_all_applied_is_idle_again(monkeypatch):
+    known = full(monkeypatch)
+    known.stage_request(9, WRITER, 1)
+    known.perform(WRITER, 1, 0, (Outcome(1, 1, REFUSED),))
+    known.perform(OTHER, 1, 0, (Outcome(1, 1, REFUSED),))
+    assert known.judge_registration(Register(THIRD)).body.evicted == WRITER
+
+
+def test_what_is_joined_to_the_last_outcome_is_one_of_those_that_came(registered):
+    registered.perform(WRITER, 3, 0, (Outcome(1, 3, Applied(1)),))
+    registered.perform(WRITER, 6, 0, (Outcome(4, 5, Applied(4)), Outcome(6, 6, REFUSED)))
+    assert remembered(registered) == [Outcome(1, 5, Applied(1)), Outcome(6, 6, REFUSED)]
+
+
 # -- the outcomes of all writers -------------------------------------------------------------------
 
 
@@ -260,6 +274,18 @@ def test_a_writer_that_has_heard_of_everything_holds_no_outcomes(monkeypatch):
     known.perform(WRITER, 2, 2, ())
     known.perform(OTHER, 1, 0, (Outcome(1, 1, REFUSED),))
     assert [(row.writer, len(row.outcomes)) for row in known.rows()] == [(WRITER, 0), (OTHER, 1)]
+
+
+def test_whoever_asked_last_keeps_its_outcomes_longest(monkeypatch):
+    monkeypatch.setattr(writers, "LEDGER_OUTCOMES_MAX", 3)
+    known = full(monkeypatch, 3)
+    for writer, request in ((WRITER, 1), (OTHER, 1), (WRITER, 2), (THIRD, 1)):
+        known.perform(writer, request, 0, (Outcome(request, request, REFUSED),))
+    assert {row.writer: len(row.outcomes) for row in known.rows()} == {
+        WRITER: 2,
+        OTHER: 0,
+        THIRD: 1,
+    }
 
 
 def test_a_record_is_made_anew_once_it_changes(registered):
