@@ -305,6 +305,159 @@ def check(encode, decode, raw):
     assert decode(encode(value)) == value
 
 
+ROW = LedgerRow(WRITER, 1, 0, ())
+SESSION = bodies.SessionRow(7, NONCE, 5)
+SMALL_HEAD = parts.HeadPart(2, Position(1, 2), 1)
+ONE_ENTRY = parts.EntriesPart([b"a", b"\x01"], [1], [0, 9])
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ([ONE_ENTRY], "does not begin with its head"),
+        ([replace(SMALL_HEAD, entry_count=2), ONE_ENTRY], "of 2 entries has 1 different keys"),
+        ([SMALL_HEAD, ONE_ENTRY, SMALL_HEAD], "has a HeadPart in it"),
+        ([SMALL_HEAD, ONE_ENTRY, parts.WritersPart((ROW, ROW))], "too many writers"),
+        ([SMALL_HEAD, ONE_ENTRY, parts.SessionsPart((SESSION, SESSION))], "too many sessions"),
+        (
+            [SMALL_HEAD, ONE_ENTRY, parts.SessionsPart((SESSION, replace(SESSION, session=8)))],
+            "too many sessions",
+        ),
+        (
+            [
+                SMALL_HEAD,
+                ONE_ENTRY,
+                parts.SessionsPart((SESSION, replace(SESSION, nonce=b"other"))),
+            ],
+            "too many sessions",
+        ),
+    ],
+)
+def test_what_is_no_whole_state_is_said(bad, said):
+    with pytest.raises(DecodeError, match=said):
+        parts.thaw(bad)
+
+
+def test_a_state_has_as_many_writers_sessions_and_terms_as_there_may_be(monkeypatch):
+    for name in ("WRITERS_MAX", "SESSIONS_MAX", "LINEAGE_MAX"):
+        monkeypatch.setattr(parts, name, 2)
+
+    def state(writers=0, sessions=0, terms=0):
+        reigns = tuple(Reign(term, term) for term in range(terms))
+        rows = tuple(replace(ROW, writer=writer_id(number)) for number in range(writers))
+        many = [bodies.SessionRow(number, b"%d" % number, 5) for number in range(sessions)]
+        head = replace(SMALL_HEAD, reigns=reigns)
+        return [head, ONE_ENTRY, parts.WritersPart(rows), parts.SessionsPart(tuple(many))]
+
+    thawed = parts.thaw(state(2, 2, 2))
+    assert [row.writer for row in thawed.writers] == [writer_id(0), writer_id(1)]
+    assert [row.session for row in thawed.sessions] == [0, 1]
+    for counts in ((3, 0, 0), (0, 3, 0), (0, 0, 3)):
+        with pytest.raises(DecodeError, match="too many"):
+            parts.thaw(state(*counts))
+
+
+def test_a_state_is_put_together_from_several_parts_of_each_kind():
+    second = parts.EntriesPart([b"b", b"\x02\x02", b"c", b"\x03"], [2, 3], [1, 8])
+    whole = [
+        *(replace(SMALL_HEAD, entry_count=3), ONE_ENTRY, second),
+        *(parts.WritersPart((ROW,)), parts.WritersPart((replace(ROW, writer=writer_id(2)),))),
+        *(parts.SessionsPart((SESSION,)), parts.SessionsPart((bodies.SessionRow(8, b"x", 5),))),
+    ]
+    thawed = parts.thaw(whole)
+    columns = thawed.columns
+    assert columns.values == {b"a": b"\x01", b"b": b"\x02\x02", b"c": b"\x03"}
+    assert columns.revisions == {b"a": 1, b"b": 2, b"c": 3}
+    assert columns.expiries == {b"a": 9, b"c": 8}
+    assert columns.size == 7
+    assert [row.writer for row in thawed.writers] == [WRITER, writer_id(2)]
+    assert [row.session for row in thawed.sessions] == [7, 8]
+    begun = parts.Thawed(whole[0])
+    begun.take(ONE_ENTRY)
+    begun.take(second)
+    assert begun.part_count == 3
+    assert parts.thaw(whole, begun) is begun
+    assert begun == thawed
+    other = parts.Thawed(replace(SMALL_HEAD))
+    assert parts.thaw(whole, other) == thawed, "it was begun from another snapshot"
+
+
+def test_a_frozen_state_has_its_parts_in_order_by_number():
+    columns = Columns()
+    for number in range(3):
+        expiry_ns = 50 if number == 1 else None
+        columns.set(b"%d" % number, Entry(b"v%d" % number, number, expiry_ns))
+    small = [parts.WritersPart((ROW,)), parts.SessionsPart((SESSION,))]
+    past = {b"0": None, b"2": Entry(b"old", 1, 7), b"gone": Entry(b"was", 0, None)}
+    frozen = parts.Frozen(SMALL_HEAD, columns, past, small)
+    expected = [
+        SMALL_HEAD,
+        parts.EntriesPart([b"1", b"v1"], [1], [0, 50]),
+        parts.EntriesPart([b"2", b"old", b"gone", b"was"], [1, 0], [0, 7]),
+        *small,
+    ]
+    assert len(frozen) == 5
+    assert list(frozen) == frozen[:] == expected
+    assert [frozen[number] for number in range(-5, 5)] == 2 * expected
+    assert frozen[1:4:2] == expected[1:4:2]
+    with pytest.raises(IndexError):
+        frozen[5]
+    columns.set(b"1", None)
+    past.clear()
+    assert list(frozen) == expected, "nothing later changes it"
+    without = parts.Frozen(SMALL_HEAD, columns, {}, ())
+    assert list(without) == [SMALL_HEAD, parts.EntriesPart([b"0", b"v0", b"2", b"v2"], [0, 2])]
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "ends"),
+    [
+        (10, 0, []),
+        (10, 1, [1]),
+        (10, CHUNK_COUNT_MAX, [CHUNK_COUNT_MAX]),
+        (10, CHUNK_COUNT_MAX + 1, [CHUNK_COUNT_MAX, CHUNK_COUNT_MAX + 1]),
+        (10, 2 * CHUNK_COUNT_MAX, [CHUNK_COUNT_MAX, 2 * CHUNK_COUNT_MAX]),
+    ],
+)
+def test_small_entries_are_cut_by_their_number(size, count, ends):
+    assert cuts([size] * count) == ends
+
+
+def cuts(sizes):
+    """Give where parts of entries of these sizes end; keys have four bytes."""
+    columns = Columns()
+    for number, size in enumerate(sizes):
+        columns.set(b"%04d" % number, Entry(bytes(size - 4), number, None))
+    return [
+        sum(len(part.revisions) for part in frozen[1 : at + 1])
+        for frozen in [parts.Frozen(SMALL_HEAD, columns, {}, ())]
+        for at in range(1, len(frozen))
+    ]
+
+
+def test_large_entries_are_cut_by_their_size():
+    room = CHUNK_SIZE_MAX - parts.ENTRY_SIZE * CHUNK_COUNT_MAX
+    assert cuts([room]) == [1]
+    assert cuts([room - 5, 5, 5]) == [2, 3], "as much as there is room for"
+    assert cuts([room - 5, 6, 5]) == [1, 3]
+    assert cuts([room + 9, room + 9, 5]) == [1, 2, 3], "one always fits"
+    many = [room // 2, *[5] * (CHUNK_COUNT_MAX + 5)]
+    assert cuts(many) == [CHUNK_COUNT_MAX, CHUNK_COUNT_MAX + 6]
+
+
+def test_records_of_writers_are_cut_by_what_they_have(monkeypatch):
+    monkeypatch.setattr(parts, "CHUNK_COUNT_MAX", 4)
+    rows = [
+        LedgerRow(writer_id(at), at, 0, OUTCOMES[:1] * n)
+        for at, n in enumerate((1, 1, 9, 0, 0, 1, 1))
+    ]
+    found = [[row.number for row in part.rows] for part in parts.writers_parts(rows)]
+    assert found == [[0, 1], [2], [3, 4, 5], [6]]
+    small = parts.small_parts(rows[:1], [SESSION])
+    assert small == [parts.WritersPart((rows[0],)), parts.SessionsPart((SESSION,))]
+    assert parts.small_parts([], []) == []
+
+
 def test_a_snapshot_that_is_not_whole_is_refused():
     head = parts.HeadPart(2, Position(1, 2), 2)
     first = parts.EntriesPart([b"a", b"\x01"], [1])
