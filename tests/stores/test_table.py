@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from stores import index
 from stores.actions import (
     Action,
     BatchResultCommand,
@@ -25,6 +26,8 @@ from stores.table import ChangeKind, Columns, Entry, Table
 from stores.table.events import changes_of, differences
 from stores.table.overlay import Overlay, Skip, entries_of, keys_of, mutation_count
 from stores.table.rows import Rows, rows_of
+from wire.decoding import decode
+from wire.encoding import encode
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
@@ -161,6 +164,38 @@ def test_events_are_of_the_differences_that_a_snapshot_makes(table):
     ]
 
 
+def test_events_say_who_wrote_and_which_mutation_it_was(table):
+    table.apply(put(b"x", b"1"))
+    overlay = Overlay(table)
+    changes = (Change(b"missing", None, None), Change(b"a", b"3", None), Change(b"b", b"4", None))
+    found = []
+    for action in (
+        put(b"a", b"1", b"b", b"2"),
+        EraseCommand(W, 4, [b"missing", b"b"]),
+        BatchResultCommand(W, 5, True, changes),
+        ExpireCommand([b"x"]),
+        ClearCommand(W, 6),
+    ):
+        found += [(each.key, each.writer, each.revision) for each in changes_of(action, overlay)]
+        overlay.commit(action)
+    assert found == [
+        *[(b"a", W, 2), (b"b", W, 3)],
+        (b"b", W, 5),
+        *[(b"a", W, 6), (b"b", W, 6)],
+        (b"x", None, 7),
+        *[(b"a", W, 8), (b"b", W, 8)],
+    ]
+    assert overlay.revision == 8
+    other = Table()
+    other.apply(put(b"new", b"1"))
+    old = Overlay(Table())
+    old.commit(put(b"gone", b"1"))
+    assert [(each.writer, each.revision) for each in differences(old, other.columns, 9)] == [
+        (None, 9),
+        (None, 9),
+    ]
+
+
 # -- columns -------------------------------------------------------------------------------------
 
 
@@ -179,6 +214,7 @@ def measured(columns: Columns) -> int:
         [b"key", b"1", b"new", b"23"],
         [b"key", b"1", b"key", b"234", b"key", b"56"],
         [b"new", b"1", b"new", b"234"],
+        [b"new", b"1"] * 5,
         [b"key", b"1", b"new", b"23", b"new", b"4567", b"other", b"8"],
     ],
 )
@@ -246,6 +282,35 @@ def test_some_keys_are_as_they_were(table):
     assert table.get(b"c") is None
 
 
+def test_the_order_of_keys_is_kept_up_to_date(table, monkeypatch):
+    monkeypatch.setattr(index, "SLACK_COUNT", 0)
+    assert table.apply(numbered(5, 3, 9))
+    assert [table.catch_up(2), table.catch_up(2), table.catch_up(2)] == [2, 1, 0]
+
+    def ordered() -> list[object]:
+        known = table.index()
+        places = known.places(b"", None, 9)
+        return [decode(key) for some in places for key in known.keys(some)]
+
+    assert ordered() == [3, 5, 9]
+    table.apply(numbered(4, 3))
+    assert ordered() == [3, 4, 5, 9]
+    table.apply(numbered(*range(20, 40)))
+    table.apply(EraseCommand(W, 9, [encode(3), encode(20)]))
+    assert ordered() == [4, 5, 9, *range(21, 40)]
+
+
+def numbered(*keys: int) -> PutCommand:
+    return put(*(each for key in keys for each in (encode(key), b"1")))
+
+
+def test_a_table_has_the_columns_that_it_is_given():
+    columns = Columns()
+    columns.set(b"a", Entry(b"1", 1, None))
+    assert Table(columns, 7).columns is columns
+    assert Table(columns, 7).revision == 7
+
+
 class Seen:
     """Notes what a walk is told."""
 
@@ -303,6 +368,7 @@ def test_rows_are_cut_chosen_and_joined(table):
     plain_rows = Rows([b"9"], [b"v9"], [9])
     joined = Rows.joined([plain_rows, rows.first(2), plain_rows])
     assert list(joined) == [(b"9", b"v9", 9, None), *FOUR[:2], (b"9", b"v9", 9, None)]
+    assert len(joined.expiries) == 4
     assert list(Rows.joined([plain_rows, plain_rows]).expiries) == []
     assert Rows.joined([rows]) is rows
     assert len(Rows.joined([])) == 0
@@ -322,6 +388,8 @@ def test_rows_are_dated_by_when_the_group_began(table):
     assert list(rows.dated(100).expiries) == [None, 150, life_of(7)]
     assert rows.dated(0) is rows
     assert list(rows.dated(EXPIRY_END_NS).expiries) == [None, EXPIRY_END_NS - 1, life_of(7)]
+    first_session = Rows([b"1"], [b"v1"], [1], [life_of(0)])
+    assert first_session.dated(100) == first_session
     without = Rows([b"1"], [b"v1"], [1])
     assert without.dated(100) is without
 
@@ -448,11 +516,21 @@ def test_all_that_is_staged_is_taken_back(table, done):
     assert set(keys) >= {b"8", b"3"} | {key for key, at in changed.items() if at <= done}
     assert seen(overlay) == before
     assert (overlay.revision, table.revision, overlay.has_clear) == (4, 4, False)
-    assert overlay.latest() is overlay.unfinished is table
     assert overlay.size_bound == (4, 12)
+    assert overlay.latest() is overlay.unfinished is table
     overlay.stage(STAGED[:1])
     overlay.commit(STAGED[0])
     assert overlay.get(b"1") == b"w6"
+
+
+def test_what_is_committed_needs_no_past_any_more(table):
+    overlay = Overlay(table)
+    actions = put(b"a", b"1", b"b", b"1"), put(b"b", b"2"), put(b"c", b"3")
+    overlay.stage(actions)
+    overlay.latest()
+    for action, keys in zip(actions, ([b"b", b"c"], [b"c"], []), strict=True):
+        overlay.commit(action)
+        assert sorted(overlay.past) == keys
 
 
 def test_another_action_than_the_next_one_is_not_committed(table):
