@@ -22,7 +22,7 @@ from stores.actions import (
 )
 from stores.group.clock import Times
 from stores.group.election import FORCED_TERMS
-from stores.group.machine import Answer, Append
+from stores.group.machine import Answer, Append, Staged
 from stores.group.positions import Position
 from stores.limits import RUN_COUNT_MAX
 from stores.outcomes import Applied, Refused
@@ -494,6 +494,8 @@ def test_nobody_asks_in_the_name_of_another_ones_writer():
 def test_what_nobody_can_ask_is_named(lab):
     with pytest.raises(DecodeError, match="a NoneType is nothing that a store can be asked for"):
         lab.leader.judge(None, lab.now)
+    with pytest.raises(DecodeError, match="a QuotaChanged is nothing that a store can be asked"):
+        lab.leader.judge(QuotaChanged(Quota(1, None)), lab.now)
     with pytest.raises(AssertionError, match="a table has no Register in its journal"):
         lab.leader.apply(Position(1, 1), Register(writer_id(1)))
 
@@ -645,6 +647,24 @@ def test_a_machine_that_begins_anew_has_its_first_quota():
     assert machine.meter.quota == Quota(8, None), "the last one that is staged"
     machine.undo()
     assert machine.meter.quota == Quota(7, None)
+    machine.apply(Position(2, 3), QuotaChanged(Quota(9, None)))
+    assert machine.meter.quota == Quota(9, None), "nothing is staged"
+    machine.stage(Position(2, 4), QuotaChanged(Quota(4, None)))
+    machine.apply(Position(2, 4), QuotaChanged(Quota(4, None)))
+    machine.apply(Position(2, 5), QuotaChanged(Quota(3, None)))
+    assert machine.meter.quota == Quota(3, None)
+
+
+def test_what_is_staged_is_answered_by_its_entry(lab, handle):
+    other = Register(writer_id(2))
+    index = lab.judge(other)
+    assert lab.judge(other) == Staged(index)
+    handle.put("a", 1)
+    handle.put("b", 1)
+    assert lab.judge(handle.sent[0]) == Staged(index + 1)
+    assert lab.judge(handle.sent[1]) == Staged(index + 2)
+    lab.lose()
+    assert isinstance(lab.judge(other), int)
 
 
 def test_a_file_follows_each_action_before_it_is_applied(lab, handle):
