@@ -25,6 +25,7 @@ from stores.group.election import FORCED_TERMS
 from stores.group.machine import Answer, Append, Staged
 from stores.group.positions import Position
 from stores.limits import RUN_COUNT_MAX
+from stores.lives import life_of
 from stores.outcomes import Applied, Refused
 from stores.persistence import Census
 from stores.questions import LookUpCommand
@@ -331,6 +332,34 @@ def test_requests_of_one_write_are_judged_by_those_before_them(lab, handle, has_
     found = {"n": 1, "brief": 1} if has_clear else {"n": 1, "new": 9, "brief": 1}
     assert contents(lab.leader) == found
     lab.check()
+
+
+@pytest.mark.parametrize("calls", [[("put", "n", 1), ("increment", "n", 4)], CALLS[3:5]])
+def test_the_second_of_two_requests_is_judged_by_the_first(lab, handle, calls):
+    index = lab.judge(together(handle, *calls))
+    lab.commit()
+    assert lab.answers[index][-1].last_request == 2
+    assert contents(lab.leader) == ({"n": 5} if calls[0][0] == "put" else {"n": 9, "new": 9})
+    handle.increment("n")
+    lab.commit()
+    lab.check()
+
+
+def test_one_voter_has_keys_live_with_sessions(lab, handle):
+    alone = TableMachine()
+    alone.perform(Position(1, 1), Register(handle.writer), lab.now)
+    alone.perform(Position(1, 2), OpenSession(bytes(16), 8 * SECOND_NS), lab.now)
+    for number, session in ((1, 2), (2, 3)):
+        request = PutCommand(handle.writer, number, life_of(session), [encode(session), encode(1)])
+        alone.perform(Position(1, 2 + number), Write(1, (request,)), lab.now)
+    assert contents(alone) == {2: 1}, "there is no session 3"
+
+
+def test_the_first_term_leaves_no_revision_out():
+    machine = TableMachine()
+    machine.lead(Times(), FORCED_TERMS)
+    machine.apply(Position(FORCED_TERMS, 1), Registered(writer_id(1), 0, None))
+    assert machine.revision == 0
 
 
 def test_requests_of_one_write_are_undone_together(lab, handle):
@@ -842,6 +871,7 @@ def test_members_compare_what_they_have_at_one_position_while_it_changes(lab, ha
     assert found[0] == found[1]
     assert found[0][0] == 7
     assert found[0][1].entry_count == 101
+    assert found[0][1].revision == 105
     assert not lab.leader.is_comparing
 
 
