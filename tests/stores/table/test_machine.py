@@ -31,10 +31,11 @@ from stores.persistence import Census
 from stores.questions import LookUpCommand
 from stores.quota import Quota, QuotaLevel
 from stores.scanning import EVERYTHING
-from stores.table import ChangeKind, writers
+from stores.table import ChangeKind, parts, writers
 from stores.table.bodies import (
     ChangeQuota,
     Compare,
+    Compared,
     EndSession,
     OpenSession,
     OutOfOrder,
@@ -48,6 +49,7 @@ from stores.table.bodies import (
     check_asker,
 )
 from stores.table.codec import decode_body, encode_body
+from stores.table.lineage import Reign
 from stores.table.machine import TableMachine
 from stores.table.overlay import SKIP
 from stores.table.rights import right_of
@@ -613,6 +615,72 @@ def test_a_part_that_is_prepared_is_not_taken_in_again(lab, handle):
     with pytest.raises(DecodeError):
         fresh.install([head, None, *rest])
     assert fresh.digest() == lab.leader.digest()
+
+
+def test_what_stands_beside_rows_is_the_state_without_its_entries(lab, handle):
+    handle.put_all((number, number) for number in range(3))
+    lab.term += 1
+    handle.put("a", 1)
+    lab.commit()
+    lab.ask(ChangeQuota(Quota(9, 999)))
+    lab.ask(OpenSession(bytes(16), 8 * SECOND_NS))
+    whole = list(lab.leader.freeze())
+    assert lab.leader.beside_rows() == [
+        part for part in whole if not isinstance(part, parts.EntriesPart)
+    ]
+    assert whole[0] == parts.HeadPart(
+        4, lab.leader.position, 4, Quota(9, 999), (Reign(1, 1), Reign(2, 3))
+    )
+
+
+def test_a_digest_counts_no_staged_changes_and_counts_revisions(lab, handle):
+    handle.put_all((number, number) for number in range(3))
+    lab.commit()
+    before = lab.leader.digest()
+    handle.increment(1)
+    handle.erase(2)
+    handle.increment("new")
+    assert lab.leader._overlay.past
+    assert lab.leader.digest() == before
+    one, other = TableMachine(), TableMachine()
+    one.apply(Position(1, 1), ExpireCommand([encode("missing")]))
+    other.apply(Position(1, 1), Compared(1))
+    assert one.digest() != other.digest(), "one has another revision"
+
+
+def test_a_comparison_that_is_over_is_told_of_nothing(lab, handle):
+    machine = lab.leader
+    assert machine.compare() is None
+    assert not machine.is_comparing
+    handle.put("a", 1)
+    lab.ask(Compare(1))
+    assert machine._overlay.committed.walk is not None
+    assert finish(machine)[0] == 1
+    assert machine._overlay.committed.walk is None
+    handle.put("a", 2)
+    lab.commit()
+    lab.ask(Compare(2))
+    machine.begin_anew()
+    assert machine.compare() is None
+    assert not machine.is_comparing
+
+
+def test_a_machine_that_begins_anew_takes_all_entries_again(lab, handle):
+    handle.put("a", 1)
+    handle.put("b", 1)
+    lab.commit()
+    machine = lab.leader
+    before, digest = [machine.position_of(revision) for revision in range(4)], machine.digest()
+    machine.begin_anew()
+    for position, body in lab.entries:
+        machine.apply(position, decode_body(encode_body(body)))
+    assert [machine.position_of(revision) for revision in range(4)] == before
+    assert machine.digest() == digest
+    machine.restart_history()
+    assert machine.position_of(2) is None
+    handle.put("c", 1)
+    lab.commit()
+    assert machine.position_of(3) == machine.position
 
 
 def test_observers_learn_what_is_different_once_there_is_a_state_again(lab, handle):

@@ -146,6 +146,7 @@ def test_an_installed_snapshot_is_a_gap_for_watches_and_a_difference_for_events(
     gap, *present, _ = told(watcher)
     assert isinstance(gap, Gap)
     assert all(isinstance(item, Present) for item in present)
+    assert {change.revision for change in seen} == {lab.leader.revision}
     assert {(decode(change.key), change.kind) for change in seen} == {
         ("a", ChangeKind.ERASE),
         ("b", ChangeKind.UPDATE),
