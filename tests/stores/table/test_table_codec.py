@@ -17,7 +17,7 @@ from stores.actions import (
     RefusalCommand,
 )
 from stores.encoding import encode_action
-from stores.group.positions import Position
+from stores.group.positions import START, Position
 from stores.limits import CHUNK_COUNT_MAX, CHUNK_SIZE_MAX, ERROR_TEXT_SIZE_MAX, KEY_SIZE_MAX
 from stores.outcomes import Applied, Outcome, Refused
 from stores.questions import (
@@ -358,7 +358,7 @@ def test_a_state_has_as_many_writers_sessions_and_terms_as_there_may_be(monkeypa
 
 
 def test_a_state_is_put_together_from_several_parts_of_each_kind():
-    second = parts.EntriesPart([b"b", b"\x02\x02", b"c", b"\x03"], [2, 3], [1, 8])
+    second = parts.EntriesPart([b"b", b"\x02\x02", b"c", b"\x03"], [2, 3], [0, 7, 1, 8])
     whole = [
         *(replace(SMALL_HEAD, entry_count=3), ONE_ENTRY, second),
         *(parts.WritersPart((ROW,)), parts.WritersPart((replace(ROW, writer=writer_id(2)),))),
@@ -368,7 +368,7 @@ def test_a_state_is_put_together_from_several_parts_of_each_kind():
     columns = thawed.columns
     assert columns.values == {b"a": b"\x01", b"b": b"\x02\x02", b"c": b"\x03"}
     assert columns.revisions == {b"a": 1, b"b": 2, b"c": 3}
-    assert columns.expiries == {b"a": 9, b"c": 8}
+    assert columns.expiries == {b"a": 9, b"b": 7, b"c": 8}
     assert columns.size == 7
     assert [row.writer for row in thawed.writers] == [WRITER, writer_id(2)]
     assert [row.session for row in thawed.sessions] == [7, 8]
@@ -380,6 +380,10 @@ def test_a_state_is_put_together_from_several_parts_of_each_kind():
     assert begun == thawed
     other = parts.Thawed(replace(SMALL_HEAD))
     assert parts.thaw(whole, other) == thawed, "it was begun from another snapshot"
+
+
+def test_no_part_at_all_is_the_state_of_the_start():
+    assert parts.thaw([]) == parts.Thawed(parts.HeadPart(0, START, 0))
 
 
 def test_a_frozen_state_has_its_parts_in_order_by_number():
@@ -441,6 +445,8 @@ def test_large_entries_are_cut_by_their_size():
     assert cuts([room - 5, 5, 5]) == [2, 3], "as much as there is room for"
     assert cuts([room - 5, 6, 5]) == [1, 3]
     assert cuts([room + 9, room + 9, 5]) == [1, 2, 3], "one always fits"
+    share = CHUNK_SIZE_MAX // CHUNK_COUNT_MAX
+    assert len(cuts([share] * CHUNK_COUNT_MAX)) == 2, "heads take room, too"
     many = [room // 2, *[5] * (CHUNK_COUNT_MAX + 5)]
     assert cuts(many) == [CHUNK_COUNT_MAX, CHUNK_COUNT_MAX + 6]
 
