@@ -7,7 +7,15 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from stores.actions import ExpireCommand, Guard, GuardKind, PutCommand, Step, StepKind
+from stores.actions import (
+    EraseCommand,
+    ExpireCommand,
+    Guard,
+    GuardKind,
+    PutCommand,
+    Step,
+    StepKind,
+)
 from stores.effects import Changed
 from stores.group.clock import Times
 from stores.group.machine import Answer, Append, Staged
@@ -26,6 +34,7 @@ from stores.table.bodies import (
     SessionGranted,
     SessionHeard,
     SessionsEnded,
+    Write,
 )
 from stores.table.codec import decode_body, decode_part, encode_body, encode_part
 from stores.table.machine import TableMachine
@@ -412,6 +421,68 @@ def test_keys_of_a_batch_live_with_sessions(lab, handle):
     lab.ask(EndSession(session))
     assert contents(lab.leader) == {"kept": 1}
     lab.check()
+
+
+def test_keys_that_are_staged_end_with_their_session_at_the_next_leader(lab, handle):
+    session = opened(lab)
+    life = life_of(session)
+    handle.batch([], [Step(StepKind.PUT, encode("batch"), encode(1), expiry_ns=life)])
+    put = PutCommand(handle.writer, 2, None, [encode("plain"), encode(1)])
+    erase = EraseCommand(handle.writer, 3, [encode("plain")])
+    bound = PutCommand(handle.writer, 4, life, [encode("bound"), encode(1)])
+    lab.judge(Write(handle.number, (put, erase, bound)))
+    lab.swap()
+    judgement = lab.leader.judge(EndSession(session), lab.now)
+    assert judgement.body.removal == ExpireCommand([encode("batch"), encode("bound")])
+
+
+def test_a_session_keeps_twice_as_many_keys_in_mind_as_it_may_have(lab, handle, monkeypatch):
+    monkeypatch.setattr(sessions, "SESSION_KEYS_MAX", 2)
+    session = opened(lab)
+    counts = []
+    for number in range(20):
+        handle.put(number, 1, life_of(session))
+        handle.erase(number)
+        lab.commit()
+        counts += [len(machine._lifetimes.sessions._keys[session]) for machine in lab.machines]
+    assert max(counts) == 4
+    lab.ask(EndSession(session))
+    for machine in lab.machines:
+        assert machine._lifetimes.sessions._keys == {}
+
+
+def test_a_key_that_no_session_has_room_for_is_refused(lab, handle, monkeypatch):
+    monkeypatch.setattr(sessions, "SESSION_KEYS_SIZE_MAX", 3)
+    handle.put("long", 1, life_of(opened(lab)))
+    assert handle.result.text.startswith("session 2 has 0 keys")
+
+
+def test_nothing_is_left_of_a_session_that_is_over(lab, handle):
+    session = opened(lab)
+    handle.put("key", 1, life_of(session))
+    lab.commit()
+    pass_time(lab, SECOND_NS)
+    assert lab.leader._lifetimes.sessions._deadlines
+    assert lab.ask(EndSession(session)) == OVER
+    kept = lab.leader._lifetimes.sessions
+    assert (kept._deadlines, kept._keys, len(kept)) == ({}, {}, 0)
+    assert lab.ask(EndSession(session)) == OVER
+    over = lab.leader.position.index + 1
+    assert lab.leader.apply(Position(1, over), SessionsEnded((session,), None)) == OVER
+
+
+@pytest.mark.parametrize(("room", "count"), [(9, 1), (8, 2)])
+def test_sessions_end_together_as_long_as_their_keys_are_short(
+    lab, handle, monkeypatch, room, count
+):
+    for number, key in ((1, "abc"), (2, "defg")):
+        handle.put(key, 1, life_of(opened(lab, number)))
+    lab.commit()
+    monkeypatch.setattr(sessions, "SESSION_KEYS_SIZE_MAX", room)
+    pass_time(lab, SECOND_NS)
+    before = len(lab.entries)
+    pass_time(lab, FULL_NS)
+    assert len(lab.entries) - before == count
 
 
 def test_no_member_keeps_what_a_session_had_long_ago(lab, handle):
