@@ -304,3 +304,50 @@ def test_a_pin_that_is_asked_for_again_is_not_idle(lab, handle):
     said = f"without a pause of {PIN_TICKS // 10} s between pages"
     with pytest.raises(RevisionGone, match=said):
         machine.scan(EVERYTHING, 1, 99)
+
+
+def test_pins_of_several_tables_are_told_of_what_is_theirs(lab, handle):
+    handle.put("a", 1)
+    lab.commit()
+    machine = lab.leader
+    first = pinned(machine)
+    handle.clear()
+    handle.put("a", 2)
+    lab.commit()
+    second = pinned(machine)
+    handle.put("a", 3)
+    lab.commit()
+    handle.increment("a")
+    assert [decode(entry.value) for _, entry in pages(machine, first)] == [1]
+    assert [decode(entry.value) for _, entry in pages(machine, second)] == [2]
+    with pytest.raises(RevisionGone):
+        machine.scan(EVERYTHING, 1, 99)
+    assert len(machine._pins) == 2, "what is gone is not kept"
+
+
+def test_what_was_never_there_hides_nothing_that_was(lab, handle):
+    handle.put(9, 1)
+    lab.commit()
+    revision = pinned(lab.leader)
+    for number in range(5):
+        handle.put(number, 1)
+        handle.erase(number)
+        lab.commit()
+        handle.erase(number)
+    handle.erase(9)
+    lab.commit()
+    assert [decode(key) for key, _ in pages(lab.leader, revision, 1)] == [9]
+
+
+def test_what_all_pins_remember_is_counted_together(lab, handle, monkeypatch):
+    handle.put("a", 1)
+    lab.commit()
+    pinned(lab.leader)
+    handle.put("b", 1)
+    lab.commit()
+    pinned(lab.leader)
+    each = pins.REMEMBERED_SIZE + len(encode("a")) + len(encode(1))
+    monkeypatch.setattr(pins, "PINS_SIZE_MAX", lab.leader._pins._size + 2 * each - 1)
+    handle.put("a", 2)
+    lab.commit()
+    assert len(lab.leader._pins) == 1
