@@ -1,12 +1,14 @@
 """``python -m tests.mutation``: change the code in small ways (mutmut); tests have to notice.
 
-Without options every mutant is tried; ``--sample 40`` tries as many of those that count, always the
-same. Survivors without a reason in ``survivors.toml`` are printed, and make the code 1.
+Without options every mutant is tried; ``--sample 40`` tries as many of those that count, of a few
+files, always the same. Survivors without a reason in ``survivors.toml`` are printed, and make the
+code 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import importlib.util
 import json
@@ -16,7 +18,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from itertools import takewhile
@@ -40,6 +42,9 @@ FOLDER: Final = ROOT / "build" / "mutation"
 one of their own."""
 
 PAGE: Final = ROOT / "docs" / "testing" / "mutation.md"
+SAMPLE_FILES: Final = 6
+"""How many files a sample is drawn of: to make all mutants of all files takes minutes."""
+
 TABLE: Final = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.S)
 TABLE_HEAD: Final = (
     "| file | mutants | noticed | of these by a limit | survive with a reason | wording |\n"
@@ -78,6 +83,25 @@ def may_have(file: str, patterns: Sequence[str]) -> bool:
     )
 
 
+def drawn(groups: Iterable[Iterable[str]], count: int) -> list[str]:
+    """Draw files by their names: the first of each group at least, then of all together."""
+    ordered = [sorted(files, key=_lot) for files in groups]
+    firsts = [file for files in ordered for file in files[:1]]
+    others = (file for files in ordered for file in files[1:])
+    return firsts + sorted(others, key=_lot)[: max(0, count - len(firsts))]
+
+
+def _lot(drawn_from: object) -> bytes:
+    """Give what decides whether something is drawn: no edit of anything else changes it."""
+    return sha256(repr(drawn_from).encode()).digest()
+
+
+def has_functions(file: str) -> bool:
+    """Say whether there is anything in a file that could have a mutant."""
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    return any(isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) for each in ast.walk(tree))
+
+
 def chosen(mutants: Sequence[Mutant], survivors: Sequence[Survivor], count: int) -> list[Mutant]:
     """Choose a sample of the mutants that have to be noticed.
 
@@ -85,7 +109,7 @@ def chosen(mutants: Sequence[Mutant], survivors: Sequence[Survivor], count: int)
     """
     known = {each.change for each in survivors}
     counting = (each for each in mutants if not each.is_wording and each.change not in known)
-    return sorted(counting, key=lambda each: sha256(repr(each.change).encode()).digest())[:count]
+    return sorted(counting, key=lambda each: _lot(each.change))[:count]
 
 
 def try_all(
@@ -213,8 +237,10 @@ def main() -> int:
         print("this needs mutmut: pip install 'peermesh[mutation]'")
         return 3
     suites = [each for each in read_suites() if each.is_complete or options.names]
-    files = [file for suite in suites for file in suite.files]
-    made, codes = generate([file for file in files if may_have(file, options.names)])
+    groups = [[file for file in each.files if may_have(file, options.names)] for each in suites]
+    if options.sample:
+        groups = [drawn((filter(has_functions, files) for files in groups), SAMPLE_FILES)]
+    made, codes = generate([file for files in groups for file in files])
     survivors = read_survivors()
     mutants = [
         each

@@ -18,6 +18,8 @@ from tests.mutation.__main__ import (
     PAGE,
     TABLE,
     chosen,
+    drawn,
+    has_functions,
     journal_of,
     judge,
     may_have,
@@ -247,6 +249,22 @@ def test_a_sample_is_always_the_same_and_has_only_what_has_to_be_noticed() -> No
     assert len({each.name for each in sample}) == 20
     assert all(int(each.name[1:]) > 50 and not each.is_wording for each in sample)
     assert len(chosen(many, known, 1_000)) == 25
+
+
+def test_a_sample_is_of_a_few_files_always_the_same_and_one_of_each_suite_at_least() -> None:
+    groups = [[f"house/{n}.py" for n in range(50)], ["garden/gate.py", "garden/wall.py"], []]
+    files = drawn(groups, 8)
+    assert len(set(files)) == len(files) == 8
+    assert {file.partition("/")[0] for file in files} == {"house", "garden"}
+    assert set(files) == set(drawn([files[::-1] for files in groups[::-1]], 8))
+    fewer = [[file for file in files if file != "house/7.py"] for files in groups]
+    assert len(set(files) & set(drawn(fewer, 8))) >= 7, "an edit changes little of the sample"
+    assert [len(drawn(groups, count)) for count in (1, 2, 3, 100)] == [2, 2, 3, 52]
+
+
+def test_a_sample_has_no_file_that_could_have_no_mutant() -> None:
+    assert has_functions("tests/mutation/mutants.py")
+    assert not has_functions("stores/group/__init__.py")
 
 
 @pytest.mark.parametrize("survivor", SURVIVORS, ids=lambda each: each.change.place)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from handshake.access import Right
 from stores.actions import (
     AddCommand,
     ExpireCommand,
@@ -12,32 +15,47 @@ from stores.actions import (
     Initial,
     PutCommand,
     PutUniqueCommand,
+    RefusalCommand,
     Step,
     StepKind,
+    size_of,
 )
 from stores.group.clock import Times
 from stores.group.election import FORCED_TERMS
-from stores.group.machine import Answer, Append
+from stores.group.machine import Answer, Append, Staged
 from stores.group.positions import Position
 from stores.limits import RUN_COUNT_MAX
+from stores.lives import life_of
 from stores.outcomes import Applied, Refused
+from stores.persistence import Census
+from stores.questions import LookUpCommand
 from stores.quota import Quota, QuotaLevel
 from stores.scanning import EVERYTHING
-from stores.table import writers
+from stores.table import ChangeKind, parts, writers
 from stores.table.bodies import (
     ChangeQuota,
     Compare,
+    Compared,
+    EndSession,
+    OpenSession,
     OutOfOrder,
+    QuotaChanged,
+    Read,
     Register,
     Registered,
     Registration,
+    Stamp,
     Write,
+    check_asker,
 )
 from stores.table.codec import decode_body, encode_body
+from stores.table.lineage import Reign
 from stores.table.machine import TableMachine
 from stores.table.overlay import SKIP
+from stores.table.rights import right_of
 from stores.work import SLICE_COUNT
 from tests.stores.table.lab import SECOND_NS, Handle, Lab, contents, shown, value_of, writer_id
+from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import DecodeError, ErrorCode
 
@@ -318,6 +336,34 @@ def test_requests_of_one_write_are_judged_by_those_before_them(lab, handle, has_
     lab.check()
 
 
+@pytest.mark.parametrize("calls", [[("put", "n", 1), ("increment", "n", 4)], CALLS[3:5]])
+def test_the_second_of_two_requests_is_judged_by_the_first(lab, handle, calls):
+    index = lab.judge(together(handle, *calls))
+    lab.commit()
+    assert lab.answers[index][-1].last_request == 2
+    assert contents(lab.leader) == ({"n": 5} if calls[0][0] == "put" else {"n": 9, "new": 9})
+    handle.increment("n")
+    lab.commit()
+    lab.check()
+
+
+def test_one_voter_has_keys_live_with_sessions(lab, handle):
+    alone = TableMachine()
+    alone.perform(Position(1, 1), Register(handle.writer), lab.now)
+    alone.perform(Position(1, 2), OpenSession(bytes(16), 8 * SECOND_NS), lab.now)
+    for number, session in ((1, 2), (2, 3)):
+        request = PutCommand(handle.writer, number, life_of(session), [encode(session), encode(1)])
+        alone.perform(Position(1, 2 + number), Write(1, (request,)), lab.now)
+    assert contents(alone) == {2: 1}, "there is no session 3"
+
+
+def test_the_first_term_leaves_no_revision_out():
+    machine = TableMachine()
+    machine.lead(Times(), FORCED_TERMS)
+    machine.apply(Position(FORCED_TERMS, 1), Registered(writer_id(1), 0, None))
+    assert machine.revision == 0
+
+
 def test_requests_of_one_write_are_undone_together(lab, handle):
     handle.put("n", 7)
     lab.commit()
@@ -427,6 +473,307 @@ def test_what_no_honest_writer_sends_changes_nothing(lab, handle, request_):
     assert lab.leader.digest() == before
     handle.put("a", 1)
     assert handle.result == Applied(1)
+
+
+def a_put(number, writer=None, count=1, key="a"):
+    return PutCommand(writer or writer_id(1), number, None, [encode(key), encode(1)] * count)
+
+
+def test_a_write_says_who_asks_and_for_which_requests():
+    assert Write(1, (a_put(3, count=2),)).asked == (3, 4)
+    for is_vetted in (False, True):
+        write = Write(1, (a_put(3, count=2), a_put(5), a_put(6, count=3)), 0, is_vetted)
+        assert write.asked == (3, 8)
+        assert write.writer == writer_id(1)
+        assert Write(1, (a_put(3, count=2),), 0, is_vetted).asked == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("requests", "said"),
+    [
+        ((), "asks for nothing"),
+        ((a_put(0),), "asks for nothing"),
+        ((ExpireCommand([encode("a")]),), "asks for a ExpireCommand: only leaders do that"),
+        ((a_put(None),), "asks for a PutCommand: only leaders do that"),
+        ((a_put(3), a_put(5)), "request 5 does not come after request 3"),
+        ((a_put(3), a_put(3)), "request 3 does not come after request 3"),
+        ((a_put(3), a_put(4, writer_id(2))), "request 4 does not come after request 3"),
+        ((a_put(3), RefusalCommand(writer_id(1), 4, ErrorCode.TYPE_CLASH, "")), "only leaders"),
+    ],
+)
+def test_a_write_that_no_handle_makes_says_what_is_wrong(requests, said):
+    with pytest.raises(DecodeError, match=said):
+        _ = Write(1, requests).asked
+
+
+@pytest.mark.parametrize("requests", [(), (ExpireCommand([encode("a")]),)])
+def test_a_write_of_nothing_has_no_writer(requests):
+    with pytest.raises(DecodeError, match="asks for nothing, or for what only leaders do"):
+        _ = Write(1, requests).writer
+
+
+def test_nobody_asks_in_the_name_of_another_ones_writer():
+    mine, other = writer_id(1), writer_id(2)
+    for request in (Register(mine), Write(1, (a_put(1),)), Compare(1), OpenSession(bytes(16), 5)):
+        check_asker(request, mine.entity.endpoint)
+    check_asker(Compare(1), other.entity.endpoint)
+    for request in (Register(mine), Write(1, (a_put(1),))):
+        with pytest.raises(DecodeError, match=re.escape(f"in the name of {mine!r}")):
+            check_asker(request, other.entity.endpoint)
+
+
+def test_what_nobody_can_ask_is_named(lab):
+    with pytest.raises(DecodeError, match="a NoneType is nothing that a store can be asked for"):
+        lab.leader.judge(None, lab.now)
+    with pytest.raises(DecodeError, match="a QuotaChanged is nothing that a store can be asked"):
+        lab.leader.judge(QuotaChanged(Quota(1, None)), lab.now)
+    with pytest.raises(AssertionError, match="a table has no Register in its journal"):
+        lab.leader.apply(Position(1, 1), Register(writer_id(1)))
+
+
+def test_each_request_takes_a_right():
+    stamp = Stamp(1, 1)
+    question = LookUpCommand(1, 1, encode("a"), has_value=True)
+    for request, right in (
+        (Register(writer_id(1)), Right.WRITE),
+        (Write(1, (a_put(1),)), Right.WRITE),
+        (ChangeQuota(Quota(1, None)), Right.VOTE),
+        (Compare(1), Right.VOTE),
+        (Read(stamp, False, question), Right.READ),
+        (EndSession(1), Right.WRITE),
+    ):
+        assert right_of(request) is right
+    with pytest.raises(AssertionError):
+        right_of(None)
+
+
+# -- the whole state -------------------------------------------------------------------------------
+
+
+def test_a_machine_shows_in_one_line_what_matters(lab, handle):
+    handle.put_all([("a", 1), ("b", 1)])
+    lab.commit()
+    machine = lab.leader
+    machine.scan(EVERYTHING, 1, machine.revision)
+    assert repr(machine) == (
+        f"<TableMachine at {machine.position} revision=2 entries=2 writers=1 pins=1>"
+    )
+    assert (machine.used, machine.is_blank) == ((2, machine.size), False)
+    assert TableMachine().is_blank
+    assert machine.census() == Census.of(machine.snapshot())
+
+
+def test_keys_that_expire_are_counted(lab, handle):
+    handle.put("short", 1, SECOND_NS)
+    handle.put("kept", 1)
+    lab.commit()
+    assert lab.leader.count_expiring() == 1
+    assert lab.leader.has_deadlines()
+
+
+def test_traffic_is_of_all_actions(lab, handle):
+    handle.put_all([("a", 1), ("b", "long" * 50)])
+    handle.subtract("missing")
+    lab.commit()
+    actions = [action for _, body in lab.entries[1:] for action in body.actions]
+    assert lab.leader.traffic == sum(map(size_of, actions)) > 200
+
+
+def test_a_snapshot_is_put_together_as_its_parts_come(lab, handle):
+    handle.put_all((number, number) for number in range(20))
+    handle.put("short", 1, SECOND_NS)
+    lab.commit()
+    parts_of_it = list(lab.leader.freeze())
+    for order in (range(len(parts_of_it)), (0, 0, 1, 2), (1, 0, 2, 1), (0,), (1, 2)):
+        fresh = TableMachine()
+        for number in order:
+            assert fresh.prepare(number, parts_of_it[number]) is parts_of_it[number]
+        assert fresh.revision == 0, "nothing shows before it is whole"
+        fresh.install(parts_of_it)
+        assert fresh.digest() == lab.leader.digest()
+        assert fresh.look_at_quota() is None
+        assert fresh.position == lab.leader.position
+        assert shown(fresh) == shown(lab.leader)
+        assert fresh._thawing is None
+
+
+def test_a_part_that_is_prepared_is_not_taken_in_again(lab, handle):
+    handle.put("a", 1)
+    lab.commit()
+    head, entries, *rest = lab.leader.freeze()
+    fresh = TableMachine()
+    fresh.prepare(0, head)
+    fresh.prepare(1, entries)
+    # What stands in its place is not looked at.
+    fresh.install([head, None, *rest])
+    assert fresh.digest() == lab.leader.digest()
+    fresh.prepare(0, head)
+    fresh.prepare(1, None)
+    with pytest.raises(DecodeError, match="has a NoneType in it"):
+        fresh.install([head, None, *rest])
+    fresh.prepare(1, head)
+    with pytest.raises(DecodeError):
+        fresh.install([head, None, *rest])
+    assert fresh.digest() == lab.leader.digest()
+
+
+def test_what_stands_beside_rows_is_the_state_without_its_entries(lab, handle):
+    handle.put_all((number, number) for number in range(3))
+    lab.term += 1
+    handle.put("a", 1)
+    lab.commit()
+    lab.ask(ChangeQuota(Quota(9, 999)))
+    lab.ask(OpenSession(bytes(16), 8 * SECOND_NS))
+    whole = list(lab.leader.freeze())
+    assert lab.leader.beside_rows() == [
+        part for part in whole if not isinstance(part, parts.EntriesPart)
+    ]
+    assert whole[0] == parts.HeadPart(
+        4, lab.leader.position, 4, Quota(9, 999), (Reign(1, 1), Reign(2, 3))
+    )
+
+
+def test_a_digest_counts_no_staged_changes_and_counts_revisions(lab, handle):
+    handle.put_all((number, number) for number in range(3))
+    lab.commit()
+    before = lab.leader.digest()
+    handle.increment(1)
+    handle.erase(2)
+    handle.increment("new")
+    assert lab.leader._overlay.past
+    assert lab.leader.digest() == before
+    one, other = TableMachine(), TableMachine()
+    one.apply(Position(1, 1), ExpireCommand([encode("missing")]))
+    other.apply(Position(1, 1), Compared(1))
+    assert one.digest() != other.digest(), "one has another revision"
+
+
+def test_a_comparison_that_is_over_is_told_of_nothing(lab, handle):
+    machine = lab.leader
+    assert machine.compare() is None
+    assert not machine.is_comparing
+    handle.put("a", 1)
+    lab.ask(Compare(1))
+    assert machine._overlay.committed.walk is not None
+    assert finish(machine)[0] == 1
+    assert machine._overlay.committed.walk is None
+    handle.put("a", 2)
+    lab.commit()
+    lab.ask(Compare(2))
+    machine.begin_anew()
+    assert machine.compare() is None
+    assert not machine.is_comparing
+
+
+def test_a_machine_that_begins_anew_takes_all_entries_again(lab, handle):
+    handle.put("a", 1)
+    handle.put("b", 1)
+    lab.commit()
+    machine = lab.leader
+    before, digest = [machine.position_of(revision) for revision in range(4)], machine.digest()
+    machine.begin_anew()
+    for position, body in lab.entries:
+        machine.apply(position, decode_body(encode_body(body)))
+    assert [machine.position_of(revision) for revision in range(4)] == before
+    assert machine.digest() == digest
+    machine.restart_history()
+    assert machine.position_of(2) is None
+    handle.put("c", 1)
+    lab.commit()
+    assert machine.position_of(3) == machine.position
+
+
+def test_observers_learn_what_is_different_once_there_is_a_state_again(lab, handle):
+    handle.put_all([("same", 1), ("changed", 1), ("gone", 1)])
+    lab.commit()
+    machine, seen = lab.leader, []
+    machine.observer = seen.append
+    parts_before = list(machine.freeze())
+    handle.put("changed", 2)
+    handle.erase("gone")
+    handle.put("new", 1)
+    lab.commit()
+    seen.clear()
+    assert not machine.has_shown
+    machine.begin_anew()
+    assert (machine.revision, len(machine), machine.position) == (0, 0, Position(0, 0))
+    assert machine.has_shown
+    machine.begin_anew()
+    machine.install(parts_before)
+    assert seen == []
+    machine.reveal()
+    assert not machine.has_shown
+    assert [(decode(each.key), each.kind, each.revision) for each in seen] == [
+        ("new", ChangeKind.ERASE, 3),
+        ("changed", ChangeKind.UPDATE, 3),
+        ("gone", ChangeKind.INSERT, 3),
+    ]
+    machine.reveal()
+    assert len(seen) == 3
+
+
+def test_what_observers_know_goes_over_to_the_next_machine(lab, handle):
+    handle.put("a", 1)
+    lab.commit()
+    seen = []
+    lab.leader.observer = seen.append
+    following = TableMachine()
+    following.observer = seen.append
+    following.carry_over(lab.leader)
+    lab.leader.begin_anew()
+    last = TableMachine()
+    last.observer = seen.append
+    last.carry_over(following)
+    last.reveal()
+    assert [(decode(each.key), each.kind) for each in seen] == [("a", ChangeKind.ERASE)]
+    unobserved = TableMachine()
+    unobserved.carry_over(TableMachine())
+    assert not unobserved.has_shown
+
+
+def test_a_machine_that_begins_anew_has_its_first_quota():
+    machine = TableMachine("the shop", Quota(1, None))
+    machine.apply(Position(1, 1), QuotaChanged(Quota(5, None)))
+    assert machine.meter.quota == Quota(5, None)
+    machine.begin_anew()
+    assert machine.meter.quota == Quota(1, None)
+    machine.apply(Position(1, 1), Registered(writer_id(1), 0, None))
+    machine.stage(Position(1, 2), QuotaChanged(Quota(7, None)))
+    machine.stage(Position(1, 3), QuotaChanged(Quota(8, None)))
+    machine.apply(Position(1, 2), QuotaChanged(Quota(7, None)))
+    assert machine.meter.quota == Quota(8, None), "the last one that is staged"
+    machine.undo()
+    assert machine.meter.quota == Quota(7, None)
+    machine.apply(Position(2, 3), QuotaChanged(Quota(9, None)))
+    assert machine.meter.quota == Quota(9, None), "nothing is staged"
+    machine.stage(Position(2, 4), QuotaChanged(Quota(4, None)))
+    machine.apply(Position(2, 4), QuotaChanged(Quota(4, None)))
+    machine.apply(Position(2, 5), QuotaChanged(Quota(3, None)))
+    assert machine.meter.quota == Quota(3, None)
+
+
+def test_what_is_staged_is_answered_by_its_entry(lab, handle):
+    other = Register(writer_id(2))
+    index = lab.judge(other)
+    assert lab.judge(other) == Staged(index)
+    handle.put("a", 1)
+    handle.put("b", 1)
+    assert lab.judge(handle.sent[0]) == Staged(index + 1)
+    assert lab.judge(handle.sent[1]) == Staged(index + 2)
+    lab.lose()
+    assert isinstance(lab.judge(other), int)
+
+
+def test_a_file_follows_each_action_before_it_is_applied(lab, handle):
+    found = []
+    lab.leader.before = lambda action: found.append((action, lab.leader.revision))
+    handle.put("a", 1)
+    handle.put("b", 1)
+    lab.commit()
+    assert [(type(action), revision) for action, revision in found] == [
+        (PutCommand, 0),
+        (PutCommand, 1),
+    ]
 
 
 # -- expiry ----------------------------------------------------------------------------------------
@@ -592,6 +939,7 @@ def test_members_compare_what_they_have_at_one_position_while_it_changes(lab, ha
     assert found[0] == found[1]
     assert found[0][0] == 7
     assert found[0][1].entry_count == 101
+    assert found[0][1].revision == 105
     assert not lab.leader.is_comparing
 
 

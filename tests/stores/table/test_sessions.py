@@ -7,7 +7,15 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from stores.actions import ExpireCommand, Guard, GuardKind, PutCommand, Step, StepKind
+from stores.actions import (
+    EraseCommand,
+    ExpireCommand,
+    Guard,
+    GuardKind,
+    PutCommand,
+    Step,
+    StepKind,
+)
 from stores.effects import Changed
 from stores.group.clock import Times
 from stores.group.machine import Answer, Append, Staged
@@ -26,6 +34,7 @@ from stores.table.bodies import (
     SessionGranted,
     SessionHeard,
     SessionsEnded,
+    Write,
 )
 from stores.table.codec import decode_body, decode_part, encode_body, encode_part
 from stores.table.machine import TableMachine
@@ -149,6 +158,37 @@ def test_a_group_has_so_many_sessions(lab, monkeypatch):
     assert opened(lab, 3) is not None
 
 
+@pytest.mark.parametrize("ttl_ns", [TTL_NS_MIN, TTL_NS_MAX])
+def test_a_session_may_live_as_long_or_as_short_as_that(lab, ttl_ns):
+    assert opened(lab, 1, ttl_ns) is not None
+
+
+def test_a_session_that_is_ending_gives_its_nonce_free(lab):
+    session = opened(lab)
+    lab.judge(EndSession(session))
+    index = lab.judge(OpenSession(nonce(1), TTL_NS))
+    assert isinstance(index, int)
+    lab.commit()
+    assert lab.answers[index] == SessionGranted(index)
+    assert lab.judge(OpenSession(nonce(1), TTL_NS)) == Answer(SessionGranted(index))
+    lab.ask(EndSession(index))
+    assert lab.judge(RenewSession(index)) == lab.judge(EndSession(index)) == Answer(OVER)
+    lab.check()
+
+
+def test_a_session_that_was_never_there_is_over(lab, handle):
+    assert lab.judge(RenewSession(7)) == lab.judge(EndSession(7)) == Answer(OVER)
+    handle.put("key", 1, life_of(7))
+    assert handle.result.text == "session 7 has ended: what it had is gone"
+
+
+def test_a_session_that_was_opened_is_no_longer_counted_as_one_that_opens(lab, monkeypatch):
+    monkeypatch.setattr(sessions, "SESSIONS_MAX", 2)
+    assert opened(lab, 1) is not None
+    assert opened(lab, 2) is not None
+    assert opened(lab, 3) is None
+
+
 # -- time ------------------------------------------------------------------------------------------
 
 
@@ -217,6 +257,43 @@ def test_many_sessions_end_in_entries_of_bounded_size(lab, handle):
     assert max(len(encode_body(body)) for body in ended) < SESSION_KEYS_SIZE_MAX
     assert contents(lab.leader) == {}
     lab.check()
+
+
+def test_an_end_names_as_many_keys_as_a_slice_has(lab, handle, monkeypatch):
+    monkeypatch.setattr(sessions, "SLICE_COUNT", 4)
+    owned = [opened(lab, number) for number in range(5)]
+    for session, count in zip(owned, (2, 2, 0, 1, 6), strict=True):
+        for number in range(count):
+            handle.put(f"{session} {number}", 1, life_of(session))
+    lab.commit()
+    pass_time(lab, SECOND_NS)
+    before = len(lab.entries)
+    pass_time(lab, FULL_NS)
+    ended = [body for _, body in lab.entries[before:]]
+    assert [body.sessions for body in ended] == [tuple(owned[:3]), (owned[3],), (owned[4],)]
+    assert [len(body.removal.keys) for body in ended] == [4, 1, 6]
+    assert contents(lab.leader) == {}
+    assert not lab.leader.has_deadlines()
+    lab.check()
+
+
+def test_a_session_without_keys_removes_none(lab):
+    session = opened(lab)
+    index = lab.judge(EndSession(session))
+    assert lab.entries[index - 1][1] == SessionsEnded((session,), None)
+
+
+def test_what_ends_by_time_is_ended_once(lab):
+    first, second = opened(lab, 1), opened(lab, 2, 2 * TTL_NS)
+    pass_time(lab, SECOND_NS)
+    lab.now_ns += FULL_NS
+    assert lab.expire() is not None
+    assert lab.expire() is None, "it is under way"
+    lab.lose()
+    assert lab.expire() is not None
+    lab.commit()
+    assert lab.judge(RenewSession(first)) == Answer(OVER)
+    assert lab.judge(RenewSession(second)) == Answer(ALIVE)
 
 
 # -- keys ------------------------------------------------------------------------------------------
@@ -297,6 +374,9 @@ def test_a_session_has_so_many_keys(lab, handle):
     handle.put("most", 1, life_of(session))
     handle.put("too many", 1, life_of(session))
     assert handle.result.code is ErrorCode.QUOTA_EXCEEDED
+    assert handle.result.text == (
+        "session 2 has 1000 keys: a session has up to 1000 keys, of 262144 bytes together"
+    )
     lab.ask(EndSession(session))
     assert contents(lab.leader) == {2: 2}
     lab.check()
@@ -308,6 +388,101 @@ def test_a_session_has_keys_of_so_many_bytes(lab, handle):
         handle.put(f"{number}" * 60_000, 1, life_of(session))
     assert handle.result.code is ErrorCode.QUOTA_EXCEEDED
     assert len(lab.leader) == 4
+
+
+@pytest.mark.parametrize(("room", "has_both"), [(9, True), (8, False)])
+def test_a_session_has_keys_of_as_many_bytes_as_that(lab, handle, monkeypatch, room, has_both):
+    monkeypatch.setattr(sessions, "SESSION_KEYS_SIZE_MAX", room)
+    assert len(encode("abc")) + len(encode("defg")) == 9
+    session = opened(lab)
+    handle.put("abc", 1, life_of(session))
+    handle.put("defg", 1, life_of(session))
+    lab.commit()
+    assert sorted(contents(lab.leader)) == (["abc", "defg"] if has_both else ["abc"])
+
+
+def test_keys_of_a_batch_live_with_sessions(lab, handle):
+    session = opened(lab)
+    steps = [
+        Step(StepKind.PUT, encode("bound"), encode(1), expiry_ns=life_of(session)),
+        Step(StepKind.PUT, encode("short"), encode(1), expiry_ns=SECOND_NS),
+        Step(StepKind.PUT, encode("kept"), encode(1)),
+        Step(StepKind.ERASE, encode("gone")),
+    ]
+    handle.batch([], steps)
+    lab.commit()
+    for leads_on in (False, True):
+        if leads_on:
+            lab.swap()
+        judgement = lab.leader.judge(EndSession(session), lab.now)
+        assert judgement.body.removal == ExpireCommand([encode("bound")])
+    pass_time(lab, SECOND_NS)
+    assert sorted(contents(lab.leader)) == ["bound", "kept"]
+    lab.ask(EndSession(session))
+    assert contents(lab.leader) == {"kept": 1}
+    lab.check()
+
+
+def test_keys_that_are_staged_end_with_their_session_at_the_next_leader(lab, handle):
+    session = opened(lab)
+    life = life_of(session)
+    handle.batch([], [Step(StepKind.PUT, encode("batch"), encode(1), expiry_ns=life)])
+    put = PutCommand(handle.writer, 2, None, [encode("plain"), encode(1)])
+    erase = EraseCommand(handle.writer, 3, [encode("plain")])
+    bound = PutCommand(handle.writer, 4, life, [encode("bound"), encode(1)])
+    lab.judge(Write(handle.number, (put, erase, bound)))
+    lab.swap()
+    judgement = lab.leader.judge(EndSession(session), lab.now)
+    assert judgement.body.removal == ExpireCommand([encode("batch"), encode("bound")])
+
+
+def test_a_session_keeps_twice_as_many_keys_in_mind_as_it_may_have(lab, handle, monkeypatch):
+    monkeypatch.setattr(sessions, "SESSION_KEYS_MAX", 2)
+    session = opened(lab)
+    counts = []
+    for number in range(20):
+        handle.put(number, 1, life_of(session))
+        handle.erase(number)
+        lab.commit()
+        counts += [len(machine._lifetimes.sessions._keys[session]) for machine in lab.machines]
+    assert max(counts) == 4
+    lab.ask(EndSession(session))
+    for machine in lab.machines:
+        assert machine._lifetimes.sessions._keys == {}
+
+
+def test_a_key_that_no_session_has_room_for_is_refused(lab, handle, monkeypatch):
+    monkeypatch.setattr(sessions, "SESSION_KEYS_SIZE_MAX", 3)
+    handle.put("long", 1, life_of(opened(lab)))
+    assert handle.result.text.startswith("session 2 has 0 keys")
+
+
+def test_nothing_is_left_of_a_session_that_is_over(lab, handle):
+    session = opened(lab)
+    handle.put("key", 1, life_of(session))
+    lab.commit()
+    pass_time(lab, SECOND_NS)
+    assert lab.leader._lifetimes.sessions._deadlines
+    assert lab.ask(EndSession(session)) == OVER
+    kept = lab.leader._lifetimes.sessions
+    assert (kept._deadlines, kept._keys, len(kept)) == ({}, {}, 0)
+    assert lab.ask(EndSession(session)) == OVER
+    over = lab.leader.position.index + 1
+    assert lab.leader.apply(Position(1, over), SessionsEnded((session,), None)) == OVER
+
+
+@pytest.mark.parametrize(("room", "count"), [(9, 1), (8, 2)])
+def test_sessions_end_together_as_long_as_their_keys_are_short(
+    lab, handle, monkeypatch, room, count
+):
+    for number, key in ((1, "abc"), (2, "defg")):
+        handle.put(key, 1, life_of(opened(lab, number)))
+    lab.commit()
+    monkeypatch.setattr(sessions, "SESSION_KEYS_SIZE_MAX", room)
+    pass_time(lab, SECOND_NS)
+    before = len(lab.entries)
+    pass_time(lab, FULL_NS)
+    assert len(lab.entries) - before == count
 
 
 def test_no_member_keeps_what_a_session_had_long_ago(lab, handle):

@@ -146,6 +146,7 @@ def test_an_installed_snapshot_is_a_gap_for_watches_and_a_difference_for_events(
     gap, *present, _ = told(watcher)
     assert isinstance(gap, Gap)
     assert all(isinstance(item, Present) for item in present)
+    assert {change.revision for change in seen} == {lab.leader.revision}
     assert {(decode(change.key), change.kind) for change in seen} == {
         ("a", ChangeKind.ERASE),
         ("b", ChangeKind.UPDATE),
@@ -171,3 +172,24 @@ def test_a_position_is_known_ahead_forgotten_or_foreign(monkeypatch):
     line.advance(Position(7, 10))
     assert line.standing(Position(1, 2)) is Standing.FORGOTTEN
     assert line.standing(Position(6, 9)) is Standing.KNOWN
+
+
+def test_a_lineage_has_a_reign_for_each_term_from_its_first_entry_on(monkeypatch):
+    monkeypatch.setattr(lineage, "LINEAGE_MAX", 3)
+    line = Lineage()
+    assert (line.position, line.reigns) == (START, [])
+    assert line.standing(Position(1, 1)) is Standing.AHEAD
+    for term, index in ((1, 2), (1, 3), (2, 4), (4, 6), (5, 7)):
+        line.advance(Position(term, index))
+    assert line.position == Position(5, 7)
+    assert line.reigns == [(2, 4), (4, 6), (5, 7)]
+    assert line.standing(Position(1, 3)) is Standing.FORGOTTEN
+    assert line.standing(Position(2, 4)) is Standing.KNOWN
+    assert line.standing(Position(2, 3)) is Standing.FOREIGN
+    copy = Lineage(line.position, line.reigns)
+    copy.advance(Position(5, 9))
+    assert (copy.position, line.position) == (Position(5, 9), Position(5, 7))
+    assert Lineage(Position(2, 5)).standing(Position(1, 1)) is Standing.FORGOTTEN
+    for index in (9, 8):
+        with pytest.raises(AssertionError):
+            copy.advance(Position(6, index))
