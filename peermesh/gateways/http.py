@@ -59,8 +59,7 @@ class Reply:
     headers: Headers = field(default=())
 
 
-_EMPTY: Final = (b"\r", b"\n")
-"""What lines are made of that have nothing in them."""
+_LINE_ENDS: Final = b"\r\n"
 
 
 class _Line(Enum):
@@ -125,15 +124,15 @@ class HttpConnection:
         """Prepare for the next request, of which a part may have come already."""
         self._line = _Line.AHEAD
         rest, _ = self._http.trailing_data
-        if rest.isascii() and not rest.startswith(_EMPTY):
+        if rest.isascii() and rest == rest.lstrip(_LINE_ENDS):
             self._http.start_next_cycle()
-            self._prepared(rest)  # Nothing is changed; but a line may have begun, or ended.
+            self._prepared(rest)  # It changes none of it, and takes note of the line.
         else:
             self._http = _begin_dialogue()
             self._take(rest)
 
     def _take(self, data: bytes) -> None:
-        """Have h11 read what came; nothing is its end."""
+        """Have h11 read what came; no bytes are the end of the connection."""
         if not data or (data := self._prepared(data)):
             self._http.receive_data(data)
 
@@ -144,7 +143,7 @@ class HttpConnection:
         clients end a body with an empty line that is no part of it.
         """
         if self._line is _Line.AHEAD:
-            data = data.lstrip(b"".join(_EMPTY))
+            data = data.lstrip(_LINE_ENDS)
         if self._line is _Line.BEHIND or not data:
             return data
         line, end, rest = data.partition(b"\n")

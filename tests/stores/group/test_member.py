@@ -175,7 +175,7 @@ def test_callers_whose_entries_are_committed_at_once_are_all_answered(stage):
     seen = spied(stage)
     leader = stage.members["a"]
     leader.state.machine.due_ns = 0
-    leader.leading.do_due(leader.state.clock.times)  # an entry that nobody waits for
+    leader.leading.do_due(leader.state.clock.times)  # an entry that no caller waits for
     stage.do("a", "propose_all", [("first", Register("w")), ("second", Noop())])
     stage.pass_on("abc", sync="bc")
     assert stage.told == [

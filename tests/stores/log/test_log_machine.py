@@ -637,7 +637,7 @@ def test_retention_is_looked_at_twice_a_second_and_in_each_tick_while_more_is_du
     lab.commit()
     lab.tick()
     trimmed = lab.commit()
-    assert trimmed is None, "a look at retention answers nobody"
+    assert trimmed is None, "a look at retention answers no caller"
     while lab.leader._ticks != RETENTION_TICKS:
         lab.expire()
     handle.append_batch(range(3))
