@@ -58,7 +58,7 @@ class Election:
         self._timing = timing
         self._draw = draw
         self.leader: MemberId | None = None
-        self.role = Role.FOLLOWER if self.may_lead else Role.LEARNER
+        self.role = Role.FOLLOWER if self.is_voter else Role.LEARNER
         self._votes: set[MemberId] = set()
         self._elapsed_ticks = 0
         self._unheard_ticks = 0
@@ -107,7 +107,7 @@ class Election:
     # -- what is so ------------------------------------------------------------------------------
 
     @property
-    def may_lead(self) -> bool:
+    def is_voter(self) -> bool:
         """Tell whether this member has a vote, as far as its own journal says."""
         return self._ballot.member in self._journal.voters.current
 
@@ -135,7 +135,7 @@ class Election:
         if self.role is Role.LEADER:
             self._restart_timer()
         self.leader = None
-        self.role = Role.FOLLOWER if self.may_lead else Role.LEARNER
+        self.role = Role.FOLLOWER if self.is_voter else Role.LEARNER
 
     def _ask(self, message: PreVote | Vote) -> list[Effect]:
         """Ask all other voters."""
@@ -159,7 +159,7 @@ class Election:
 
     def can_stand(self, sender: MemberId, event: Event) -> bool:
         """It is a voter, and whole."""
-        return self.may_lead and self._ballot.is_whole
+        return self.is_voter and self._ballot.is_whole
 
     def is_told_to_stand(self, sender: MemberId, event: Event) -> bool:
         """It is a voter, and whole, and the leader of its own term says so."""
@@ -211,12 +211,12 @@ class Election:
         return sender == self.leader
 
     def has_vote(self, sender: MemberId, event: Event) -> bool:
-        """It may lead."""
-        return self.may_lead
+        """It has a vote."""
+        return self.is_voter
 
     def has_no_vote(self, sender: MemberId, event: Event) -> bool:
-        """It may not lead."""
-        return not self.may_lead
+        """It has no vote."""
+        return not self.is_voter
 
     # -- actions of moves ------------------------------------------------------------------------
 
