@@ -13,6 +13,9 @@ from peermesh.testing.time_limits import limit
 from wire.codec import encode_header
 from wire.messages import NodeHeader, PackedType
 
+SECONDS = "/second"
+"""A reader publishes here once in each second that ``pass_second`` lets pass."""
+
 
 async def publish_numbers(
     endpoint: Endpoint, topic: str, numbers: Iterable[int], size: int = 0
@@ -64,3 +67,15 @@ def own_clocks(kit: Any, endpoints: Iterable[Endpoint]) -> list[Any]:
         endpoint.loop.watch(trio.current_time())
         clocks.append(kit.clock(endpoint))
     return clocks
+
+
+async def pass_second(clocks: Iterable[Any], reader: Endpoint, heard: Subscriber) -> None:
+    """Let a second pass, and what the reader says in it arrive at its publisher.
+
+    A publisher forgets a place that it hears nothing of for three seconds. ``heard`` is the
+    publisher's subscriber of ``SECONDS``: words about places are ahead of what is published.
+    """
+    for clock in clocks:
+        await clock.advance(1)
+    await reader.publish(SECONDS, b"")
+    assert await heard.get() == (SECONDS, b"")

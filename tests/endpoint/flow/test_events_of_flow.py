@@ -8,7 +8,14 @@ import trio
 from endpoint import Missed, StatusCode
 from endpoint.mesh.status import StatusEvent
 from peermesh.testing.time_limits import limit
-from tests.endpoint.flow.flows import has_holder, is_held, own_clocks, publish_numbers
+from tests.endpoint.flow.flows import (
+    SECONDS,
+    has_holder,
+    is_held,
+    own_clocks,
+    pass_second,
+    publish_numbers,
+)
 from wire.limits import KIB
 
 FLOW = {
@@ -34,6 +41,7 @@ async def test_a_slow_subscriber_is_told_of_at_both_ends_and_nowhere_else(
         await world.peer(reader, relay)
         # It is called by its name, and the other one by its topic.
         subscriber = reader.subscribe("/topic", queue_size=16, name="archive")
+        heard = publisher.subscribe(SECONDS)
         await world.known()
         endpoints = [publisher, relay, reader]
         statuses = [each.subscribe_status() for each in endpoints]
@@ -41,11 +49,11 @@ async def test_a_slow_subscriber_is_told_of_at_both_ends_and_nowhere_else(
         nursery.start_soon(publish_numbers, publisher, "/topic/1", range(1_000))
         await kit.until(lambda: subscriber.available() >= 16)
         await kit.until(lambda: has_holder(publisher, "/topic/1"))
-        for clock in clocks * 4:
-            await clock.advance(1)
+        for _ in range(4):
+            await pass_second(clocks, reader, heard)
         assert [of_flow(status.poll()) for status in statuses] == [[], [], []]
-        for clock in clocks * 3:
-            await clock.advance(1)
+        for _ in range(3):
+            await pass_second(clocks, reader, heard)
         at_publisher, at_relay, at_reader = [of_flow(status.poll()) for status in statuses]
         assert at_relay == []
         for (event,), topic in ((at_publisher, "/topic/1"), (at_reader, "/topic")):
