@@ -13,8 +13,7 @@ from tests.jepsen.group import Group
 from wire.errors import GuardFailed, MeshError
 
 CALLS_OF_A_KEY = 60
-"""Calls on one key before another one takes its place: long histories of a key are slow to check,
-and calls whose outcome is unknown stay open to the end of it."""
+"""Calls on one key before another one takes its place: long ones are slow to check."""
 
 PATIENCE_SECONDS = 30.0
 """How long a client waits for an answer: a node that is stopped gives none."""
@@ -36,6 +35,7 @@ class Clients:
         self._newest = -1.0
         """When the latest of the acknowledged writes began."""
         self._calls = 0
+        self._keys = 0
         self._values = 0
 
     async def live(self, number: int) -> None:
@@ -66,7 +66,7 @@ class Clients:
                 if kind == "get" or str(error).endswith("it was not applied"):
                     self.history.fail(number, at=at(), reason=str(error))
                 else:
-                    self.history.lose(number, at=at(), reason=str(error))
+                    self._lose(number, str(error))
                 return
             self.history.end(number, *result, at=at())
             if kind != "get" and result != (False,):
@@ -74,7 +74,20 @@ class Clients:
                 self._newest = max(self._newest, began)
                 self.answered.unpark_all()
             return
-        self.history.lose(number, at=at(), reason="no answer")
+        self._lose(number, "no answer")
+
+    def _lose(self, number: int, reason: str) -> None:
+        """Record that nothing is known of an outcome, and take other keys from now on.
+
+        Such a call stays open to the end of its key: a few of them are checked in no time, and
+        twenty not in an hour.
+        """
+        self.history.lose(number, at=trio.current_time(), reason=reason)
+        self._take_other_keys()
+
+    def _take_other_keys(self) -> None:
+        self._calls = 0
+        self._keys += 1
 
     async def _act(
         self, handle: ReplicaHandle, kind: str, key: str, arguments: tuple[int, ...]
@@ -95,12 +108,14 @@ class Clients:
                 return ()
 
     def _what(self, kind: str) -> tuple[str, tuple[int, ...]]:
+        if self._calls == 3 * CALLS_OF_A_KEY:
+            self._take_other_keys()
         self._calls += 1
         self._values += 1
         sort = {"increment": "counter", "push": "list"}.get(kind, "register")
         if kind == "get":
             sort = self._chance.choice(("counter", "list", "register"))
-        key = f"{sort} {self._calls // (3 * CALLS_OF_A_KEY)}"
+        key = f"{sort} {self._keys}"
         match kind:
             case "increment":
                 return key, (1,)
