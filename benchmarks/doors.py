@@ -124,7 +124,7 @@ DOORS: Final = (("trio", None), ("asyncio", None), ("uvloop", "uvloop"))
 
 
 def _variants() -> Iterator[Variant]:
-    for count, often in ((1, 200_000), (64, 100_000)):
+    for count, often in ((1, 600_000), (64, 400_000)):
         topics = f"{count} topic" + ("s" if count > 1 else "")
         options = {"mix": f"turn {count}"}
         for door, needs in DOORS:
@@ -143,8 +143,8 @@ def _variants() -> Iterator[Variant]:
             options,
         )
     for work, what, measure, often in (
-        ("put", "pipelined puts", rate, 50_000),
-        ("look_up", "gets of a clone", alone_of_two, 200_000),
+        ("put", "pipelined puts", rate, 100_000),
+        ("look_up", "gets of a clone", alone_of_two, 400_000),
     ):
         for door, needs in DOORS:
             roles = (MASTER, f"{HERE}:in_{door}")
