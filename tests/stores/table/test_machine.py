@@ -974,6 +974,14 @@ def test_a_put_is_done_in_the_table_once(lab, handle):
     assert not lab.leader._overlay.past
 
 
+def test_keys_are_put_in_order_a_slice_at_a_time(lab, handle):
+    handle.put_all((number, number) for number in range(5))
+    lab.commit()
+    machine = lab.leader
+    assert sorted(map(decode, machine.keys())) == [0, 1, 2, 3, 4]
+    assert [machine.prepare_scan(2) for _ in range(4)] == [2, 2, 1, 0]
+
+
 def test_judging_needs_no_clock_of_its_own():
     machine = TableMachine()
     assert machine.judge(Register(writer_id(1)), Times()) == Append(

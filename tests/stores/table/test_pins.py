@@ -102,6 +102,27 @@ def test_a_first_page_keeps_its_revision_if_there_are_more(lab, handle):
     assert len(machine.scan(EVERYTHING, 9, LATEST).entries) == 2
 
 
+def test_a_page_of_every_second_entry_keeps_its_revision(lab, handle):
+    machine = lab.leader
+    handle.put_all((number, number) for number in range(3))
+    lab.commit()
+    assert machine.scan(EVERYTHING, 3, LATEST, 2).continuation is None
+    assert "pins=1" in repr(machine), "the entries between are read later"
+
+
+def test_what_is_staged_after_a_clear_is_nothing_to_a_revision_before_it(lab, handle):
+    machine = lab.leader
+    handle.put(1, "before")
+    lab.commit()
+    revision = pinned(machine)
+    handle.clear()
+    handle.put(1, "after")
+    lab.commit()
+    handle.put(1, "staged")
+    handle.increment("staged")  # It is done in the table, with what was staged before it.
+    assert [decode(entry.value) for _, entry in pages(machine, revision)] == ["before"]
+
+
 def test_reading_on_keeps_a_revision(lab, handle, monkeypatch):
     monkeypatch.setattr(pins, "PINS_MAX", 2)
     machine, found = lab.leader, []

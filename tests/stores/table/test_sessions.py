@@ -451,6 +451,16 @@ def test_a_session_keeps_twice_as_many_keys_in_mind_as_it_may_have(lab, handle, 
         assert machine._lifetimes.sessions._keys == {}
 
 
+def test_a_new_leader_keeps_no_more_keys_in_mind_of_what_is_staged(lab, handle, monkeypatch):
+    monkeypatch.setattr(sessions, "SESSION_KEYS_MAX", 2)
+    session = opened(lab)
+    for number in range(20):
+        handle.put(number, 1, life_of(session))
+        handle.erase(number)
+    lab.swap()
+    assert len(lab.leader._lifetimes.sessions._keys[session]) <= 4
+
+
 def test_a_key_that_no_session_has_room_for_is_refused(lab, handle, monkeypatch):
     monkeypatch.setattr(sessions, "SESSION_KEYS_SIZE_MAX", 3)
     handle.put("long", 1, life_of(opened(lab)))
