@@ -284,6 +284,14 @@ MODULES = [
         (f"{TESTS}/test_message.py",),
     ),
     Safeguard(
+        "many messages go to a process in one write",
+        "each message costs a system call, and wakes the process",
+        PROCESS_WORKER,
+        "while self._has_room() and len(batch) < WRITE_COUNT:",
+        "while self._has_room() and not batch:",
+        (f"{PROCESS}::test_messages_go_over_in_writes_of_many",),
+    ),
+    Safeguard(
         "a process module has so many messages under way",
         "what a dead process had is more than anybody can be told of, and memory grows with its pipe",
         "peermesh/brokers/modules/process_worker.py",

@@ -77,6 +77,14 @@ BROKERS = [
         (f"{EDGE_BROKER}::test_a_broker_that_ends_takes_no_more_and_waits_for_what_it_took",),
     ),
     Safeguard(
+        "edge: a broker that ends does not wait for ever",
+        "one subscriber that takes nothing keeps it from ending, and the next broker from serving",
+        "peermesh/brokers/edge/broker.py",
+        '"subscribers to take what they were sent", LEAVE_SECONDS)',
+        '"subscribers to take what they were sent", 1e9)',
+        (f"{EDGE_BROKER}::test_a_broker_that_ends_waits_no_longer_than_its_bound",),
+    ),
+    Safeguard(
         "edge: a new reign is not wiped",
         "a client that is late removes the addresses of the broker that serves",
         "peermesh/brokers/edge/zookeeper.py",

@@ -2,7 +2,9 @@
 
 ``python -m tests.peermesh.brokers.edge.rounds --registry zookeeper --end kill --rounds 50`` says
 what became of every message. Two publishers and two subscribers live all the time, and a client
-that is written from the words of the seed finds the broker before and after each round.
+that is written from the words of the seed finds the broker before and after each round, and gets
+what it publishes. ``--end zookeeper`` kills the ZooKeeper server instead of the broker, and starts
+it again.
 """
 
 from __future__ import annotations
@@ -13,8 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,22 +26,11 @@ from typing import Final
 import trio
 
 from endpoint.pubsub.messages import MISSED_TOPIC
-from peermesh.brokers.edge import Publisher, Registry, RemoteRegistry, Subscriber, messages
-from peermesh.brokers.edge.messages import TTL, Accepted, Hello, Welcome
+from peermesh.brokers.edge import Publisher, Registry, RemoteRegistry, Subscriber
 from peermesh.testing.time_limits import limit
+from tests.peermesh.brokers.edge.seed_client import seed_exchange, zookeeper_reader
 from tests.peermesh.brokers.edge.zookeepers import ZooKeeper, jars
 from tests.ports import free_port
-from wire.encoding import encode
-from wire.framing import (
-    VERSION_MAX,
-    VERSION_MIN,
-    FrameDecoder,
-    NodeFrame,
-    encode_node,
-    encode_preamble,
-)
-from wire.limits import FRAME_SIZE_MAX
-from wire.messages import Preamble
 
 TOPIC: Final = "weather"
 AHEAD_MAX: Final = 500
@@ -50,6 +40,9 @@ ROUND_MESSAGES: Final = 300
 SESSION_SECONDS: Final = 2.0
 WRONG: Final = ("lost", "doubled", "disordered", "missed")
 ENDS: Final = {"kill": signal.SIGKILL, "stop": signal.SIGINT}
+"""Ends of a broker."""
+ZOOKEEPER: Final = "zookeeper"
+"""The registry that is a server, and the end of that server."""
 
 BROKER: Final = """
 import json, signal, sys, trio
@@ -109,66 +102,6 @@ async def start(zookeeper: str | None, registry_port: int, peer: int | None) -> 
         return Broker(process, int(process.stdout.readline()))
 
     return await trio.to_thread.run_sync(run)
-
-
-# A client that knows the seed's paths and formats.
-
-
-async def seed_address(read: Callable[[str], Awaitable[str | None]], topic: str) -> tuple[str, int]:
-    """Find where to publish: the topic's receiver, or else the default one."""
-    at = await read(f"/topics/{topic}/pub")
-    if at in {None, "null"}:
-        assert await read(f"/topics/{topic}") in {None, "null"}
-        data = await read("/topics")
-        while data in {None, "null"}:  # "just wait for certain amount of time and try again"
-            data = await read("/topics")
-        assert data is not None
-        receiver, sender = data.split("\n")
-        assert receiver != sender
-        at = receiver
-    assert at is not None
-    host, _, port = at.rpartition(":")
-    return host, int(port)
-
-
-async def seed_publish(
-    read: Callable[[str], Awaitable[str | None]], topic: str, said: object
-) -> None:
-    """Publish one message with a connection for it alone, and wait until all have it."""
-    client = uuid.uuid4().bytes
-    while True:
-        address = await seed_address(read, topic)
-        here = topic if await read(f"/topics/{topic}/pub") == f"{address[0]}:{address[1]}" else ""
-        try:
-            async with await trio.open_tcp_stream(*address) as stream:
-                await _say(stream, client, here, topic, encode(said))  # type: ignore[arg-type]  # any value
-                return
-        except (OSError, trio.BrokenResourceError, EOFError):
-            await trio.lowlevel.checkpoint()  # An address of a broker that is gone.
-
-
-async def _say(
-    stream: trio.SocketStream, client: bytes, here: str, topic: str, payload: bytes
-) -> None:
-    decoder = FrameDecoder(FRAME_SIZE_MAX)
-    await stream.send_all(encode_preamble(Preamble(VERSION_MIN, VERSION_MAX)))
-    await stream.send_all(messages.write(Hello(client, here)))
-    pieces, _ = encode_node(client, TTL, 1, (topic.encode(),), b"", [payload])
-    while True:
-        chunk = await stream.receive_some()
-        if not chunk:
-            raise EOFError
-        decoder.feed(bytes(chunk))
-        while (frame := decoder.next_frame()) is not None:
-            if isinstance(frame, Preamble | NodeFrame):
-                continue
-            message = messages.read(frame)
-            if isinstance(message, Welcome):
-                await stream.send_all(b"".join(pieces))
-            elif isinstance(message, Accepted) and message.sequence == 1:
-                return
-            elif not isinstance(message, messages.Beat | Accepted):
-                raise EOFError
 
 
 # The clients, and what they got.
@@ -249,16 +182,16 @@ class Clients:
 
 
 @asynccontextmanager
-async def place(kind: str) -> AsyncIterator[tuple[str | None, list[int]]]:
-    """Give the hosts of a ZooKeeper, if one is wanted, and two registry ports."""
-    if kind != "zookeeper":
+async def place(kind: str) -> AsyncIterator[tuple[ZooKeeper | None, list[int]]]:
+    """Give a ZooKeeper, if one is wanted, and two registry ports."""
+    if kind != ZOOKEEPER:
         yield None, [free_port(), free_port()]
         return
     with TemporaryDirectory() as folder:
         server = ZooKeeper(Path(folder), jars())
         await trio.to_thread.run_sync(server.start)
         try:
-            yield server.hosts, [0, 0]
+            yield server, [0, 0]
         finally:
             server.kill()
 
@@ -276,19 +209,33 @@ async def registry(zookeeper: str | None, ports: list[int]) -> AsyncIterator[Reg
         yield found
 
 
+async def restart(server: ZooKeeper, clients: Clients) -> None:
+    """Kill a ZooKeeper and start it again, with its data; messages go on without it."""
+    await trio.to_thread.run_sync(server.kill)
+    with trio.fail_after(limit(60)):
+        await clients.more(ROUND_MESSAGES)
+    await trio.to_thread.run_sync(server.start)
+
+
 async def play(
     kind: str, end: str, rounds: int, tell: Callable[[str], object] = lambda _: None
 ) -> dict[str, int]:
     """Play so many rounds, and give the verdict.
 
     ``kind`` is ``zookeeper``, ``embedded``, or ``lone``: a single broker with the embedded
-    registry, started again where it was.
+    registry, started again where it was. ``end`` is one of ``ENDS``, or ``zookeeper``: then the
+    server is killed instead of the broker.
     """
     async with AsyncExitStack() as stack:
-        zookeeper, ports = await stack.enter_async_context(place(kind))
+        server, ports = await stack.enter_async_context(place(kind))
+        zookeeper = None if server is None else server.hosts
         serving = await start(zookeeper, ports[0], None)
         stack.callback(lambda: serving.process.kill())
         known = await stack.enter_async_context(registry(zookeeper, ports))
+        read = known.read
+        if zookeeper is not None:
+            reader = stack.enter_context(zookeeper_reader(zookeeper))
+            read = partial(trio.to_thread.run_sync, reader)
         clients = Clients()
         nursery = await stack.enter_async_context(trio.open_nursery())
         for tally in clients.tallies:
@@ -299,20 +246,23 @@ async def play(
             publisher = await stack.enter_async_context(Publisher(known))
             nursery.start_soon(clients.publish, publisher, name)
         await clients.more(ROUND_MESSAGES)
-        await seed_publish(known.read, TOPIC, ["seed", 0])
+        await seed_exchange(read, TOPIC, ("seed", 0))
         for number in range(1, rounds + 1):
             began = time.monotonic()
-            if kind != "lone":
-                port = ports[number % 2]
-                peer = serving.mesh_port if zookeeper is None else None
-                standby = await start(zookeeper, port, peer)
-            await trio.to_thread.run_sync(serving.end, end)
-            if kind == "lone":
-                standby = await start(zookeeper, ports[0], None)
-            serving = standby
+            if end == ZOOKEEPER:
+                assert server is not None
+                await restart(server, clients)
+            else:
+                if kind != "lone":
+                    peer = serving.mesh_port if zookeeper is None else None
+                    standby = await start(zookeeper, ports[number % 2], peer)
+                await trio.to_thread.run_sync(serving.end, end)
+                if kind == "lone":
+                    standby = await start(zookeeper, ports[0], None)
+                serving = standby
             with trio.fail_after(limit(60)):
                 await clients.more(ROUND_MESSAGES)
-                await seed_publish(known.read, TOPIC, ["seed", number])
+                await seed_exchange(read, TOPIC, ("seed", number))
             tell(f"round {number}: {time.monotonic() - began:.1f} s, {dict(clients.sent)} sent")
         with trio.fail_after(limit(60)):
             await clients.end()
@@ -324,10 +274,12 @@ async def play(
 def main() -> int:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(prog="rounds", description=__doc__)
-    parser.add_argument("--registry", choices=("zookeeper", "embedded", "lone"), required=True)
-    parser.add_argument("--end", choices=tuple(ENDS), required=True)
+    parser.add_argument("--registry", choices=(ZOOKEEPER, "embedded", "lone"), required=True)
+    parser.add_argument("--end", choices=(*ENDS, ZOOKEEPER), required=True)
     parser.add_argument("--rounds", type=int, default=50)
     options = parser.parse_args()
+    if options.end == ZOOKEEPER != options.registry:
+        parser.error("--end zookeeper needs --registry zookeeper")
     tell = partial(print, flush=True)
     found = trio.run(play, options.registry, options.end, options.rounds, tell)
     print(f"{options.registry}, {options.end}, {options.rounds} rounds: {found}")

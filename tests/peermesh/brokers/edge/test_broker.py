@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import select
 from contextlib import AsyncExitStack
 from functools import partial
@@ -262,6 +263,13 @@ async def test_a_subscriber_that_does_not_read_is_dropped_is_told_and_holds_nobo
             assert await sleeper.get(limit()) == ("a", "after")
 
 
+async def _serve(broker, ends: trio.Event, task_status=trio.TASK_STATUS_IGNORED) -> None:
+    async with broker:
+        await broker.active()
+        task_status.started()
+        await ends.wait()
+
+
 async def test_a_broker_that_ends_takes_no_more_and_waits_for_what_it_took(kit, monkeypatch):
     for module in (incoming, outgoing, relay, subscription):
         monkeypatch.setattr(module, "WINDOW", 4)
@@ -271,14 +279,7 @@ async def test_a_broker_that_ends_takes_no_more_and_waits_for_what_it_took(kit, 
         registry = tree.session()
         broker = EdgeBroker(registry)
         ends = trio.Event()
-
-        async def serve(task_status=trio.TASK_STATUS_IGNORED) -> None:
-            async with broker:
-                await broker.active()
-                task_status.started()
-                await ends.wait()
-
-        await nursery.start(serve)
+        await nursery.start(_serve, broker, ends)
         default = parse_addresses(await registry.read("/topics"))
         publisher = await stack.enter_async_context(Publisher(registry))
         reader = await stack.enter_async_context(Subscriber(registry))
@@ -297,6 +298,38 @@ async def test_a_broker_that_ends_takes_no_more_and_waits_for_what_it_took(kit, 
         while await registry.read("/topics") != "null":
             pass
         assert (publisher.statistics()[0].waiting, reader.available()) == (4, 0)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_that_ends_waits_no_longer_than_its_bound(kit, monkeypatch, caplog):
+    for module in (incoming, outgoing, relay, subscription):
+        monkeypatch.setattr(module, "WINDOW", 4)
+    monkeypatch.setattr(subscription, "STALL_SECONDS", math.inf)
+    monkeypatch.setattr("peermesh.brokers.edge.broker.LEAVE_SECONDS", 0.05)
+    async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
+        endpoint = await stack.enter_async_context(Endpoint())
+        tree = await stack.enter_async_context(EmbeddedTree(endpoint))
+        registry, ends = tree.session(), trio.Event()
+        first = EdgeBroker(registry)
+        await nursery.start(_serve, first, ends)
+        publisher = await stack.enter_async_context(Publisher(registry))
+        reader = await stack.enter_async_context(Subscriber(registry))
+        await reader.subscribe("a")
+        for number in range(12):
+            await publisher.send("a", number)
+        await kit.until(lambda: reader.available() == 8)  # Four of them wait for the reader.
+        ends.set()
+        await kit.until(lambda: "waited 0.05 s for subscribers to take" in caplog.text)
+        await kit.until(lambda: not first.is_active)
+        with trio.fail_after(limit()):
+            while await registry.read("/topics") != "null" or await registry.children("/topics"):
+                pass
+        assert (publisher.statistics()[0].waiting, reader.available()) == (8, 8)
+        async with EdgeBroker(registry) as second:
+            await second.active()
+            assert [data for _, data in await kit.take(reader, 12)] == list(range(12))
+            assert await publisher.flush(limit())
+        assert not reader.available()
         nursery.cancel_scope.cancel()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from contextlib import contextmanager
 
 import pytest
 import trio
@@ -12,6 +11,7 @@ import trio
 from peermesh.brokers.edge import Options, Publisher, Subscriber, open_edge_broker
 from peermesh.testing.time_limits import limit
 from tests.peermesh.brokers.edge.rounds import start
+from tests.peermesh.brokers.edge.seed_client import zookeeper_reader
 
 pytestmark = pytest.mark.zookeeper
 SESSION_SECONDS = 2.0
@@ -150,28 +150,6 @@ async def test_two_brokers_share_the_tree_and_the_second_follows_the_first(kit, 
                         assert await publisher.flush(limit())
 
 
-@contextmanager
-def seed_client(zookeeper):
-    """Read as a client does that knows ZooKeeper and the seed, and nothing else."""
-    from kazoo.client import KazooClient
-    from kazoo.exceptions import NoNodeError
-
-    client = KazooClient(zookeeper.hosts)
-    client.start()
-
-    def read(path: str) -> str | None:
-        try:
-            return client.get(path)[0].decode()
-        except NoNodeError:
-            return None
-
-    try:
-        yield read
-    finally:
-        client.stop()
-        client.close()
-
-
 async def until_read(read, path: str, *wanted: str | None) -> None:
     with trio.fail_after(limit()):
         while (await trio.to_thread.run_sync(read, path)) not in wanted:
@@ -190,7 +168,7 @@ PATHS = ("/topics", "/topics/a/pub", "/topics/a/sub")
 
 
 async def test_the_addresses_of_a_killed_broker_are_nulled_by_who_is_there(zookeeper, registry_at):
-    with trio.fail_after(limit(90)), seed_client(zookeeper) as read:
+    with trio.fail_after(limit(90)), zookeeper_reader(zookeeper.hosts) as read:
         broker = await start(zookeeper.hosts, 0, None)
         async with registry_at() as registry, Subscriber(registry) as reader:
             await reader.subscribe("a")
@@ -214,7 +192,7 @@ async def test_the_addresses_of_a_killed_broker_are_nulled_by_who_is_there(zooke
 async def test_the_addresses_of_a_broker_killed_alone_are_nulled_by_the_next_visitor(
     zookeeper, registry_at
 ):
-    with trio.fail_after(limit(90)), seed_client(zookeeper) as read:
+    with trio.fail_after(limit(90)), zookeeper_reader(zookeeper.hosts) as read:
         broker = await start(zookeeper.hosts, 0, None)
         async with registry_at() as registry:
             await serve_a_topic(registry)

@@ -6,11 +6,13 @@ import gc
 import os
 import queue
 import signal
+import socket
 import sys
 import threading
 import weakref
 from collections import Counter
 from pathlib import Path
+from struct import Struct
 
 import pytest
 
@@ -20,6 +22,10 @@ from peermesh.brokers.modules.switchboard import INBOX_SIZE
 from peermesh.testing.time_limits import limit
 from tests.listening import listening
 from tests.peermesh.brokers.modules.requirements import requirement
+from wire.decoding import decode
+
+LENGTH = Struct("!I")
+"""In front of each value that goes to a process."""
 
 GATEWAY = """
 import os, threading
@@ -101,6 +107,43 @@ def test_messages_go_to_another_process_and_come_back_in_order(kit, linked) -> N
     assert process.pid != os.getpid()
     assert kit.broker.remove_module("process")
     assert not kit.failures
+
+
+def received_by(written: bytes) -> int:
+    """Count the messages in what is written to a process."""
+    count = 0
+    while written:
+        end = LENGTH.size + LENGTH.unpack_from(written)[0]
+        match decode(written[LENGTH.size : end]):
+            case ("receive", _):
+                count += 1
+        written = written[end:]
+    return count
+
+
+def test_messages_go_over_in_writes_of_many(kit, tmp_path, monkeypatch) -> None:
+    (tmp_path / "process_gateway.py").write_text(GATEWAY)
+    monkeypatch.chdir(tmp_path)
+    writes: list[int] = []
+    sendall = socket.socket.sendall
+
+    def counting(sock: socket.socket, data: bytes) -> None:
+        writes.append(received_by(data))
+        sendall(sock, data)
+
+    broker = kit.broker
+    broker.add_module(kit.Collector(), "source")
+    broker.add_module(
+        ProcessModule("process_gateway:Answering", name="there"), "process", start=False
+    )
+    broker.add_link("source", "process")
+    for number in range(3 * WRITE_COUNT):
+        broker.publish("source", Message(number))
+    with monkeypatch.context() as patch:
+        patch.setattr(socket.socket, "sendall", counting)
+        broker.start()
+        assert broker.remove_module("process")
+    assert [count for count in writes if count] == [WRITE_COUNT] * 3
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")

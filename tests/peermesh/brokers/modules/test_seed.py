@@ -52,14 +52,31 @@ def test_a_broker_begins_with_no_module_and_no_link() -> None:
 
 
 @requirement("SRS_BROKER_13_003")
-def test_what_the_system_refuses_at_the_beginning_is_raised(monkeypatch) -> None:
+@pytest.mark.parametrize("step", ["threading.Lock", "Switchboard"])
+def test_what_the_system_refuses_at_the_beginning_is_raised_and_nothing_stays(
+    kit, monkeypatch, step: str
+) -> None:
     def refuse() -> None:
         raise MemoryError
 
+    def there() -> tuple[int, list[threading.Thread], int]:
+        gc.collect()
+        brokers = sum(type(each) is ModuleBroker for each in gc.get_objects())
+        return brokers, threading.enumerate(), len(os.listdir("/proc/self/fd"))
+
+    before, made = there(), list[ModuleBroker]()
     with monkeypatch.context() as patch:
-        patch.setattr("peermesh.brokers.modules.broker.threading.Lock", refuse)
+        patch.setattr(f"peermesh.brokers.modules.broker.{step}", refuse)
         with pytest.raises(MemoryError):
-            ModuleBroker()
+            made.append(ModuleBroker())
+    assert made == []
+    assert there() == before
+    sink = kit.Collector()
+    with ModuleBroker() as broker:
+        source = broker.add_module(kit.Collector())
+        broker.add_link(source, broker.add_module(sink))
+        broker.publish(source, Message(1))
+    assert sink.received == [1]
 
 
 @requirement("SRS_BROKER_13_108")
@@ -416,6 +433,7 @@ def test_a_link_that_is_not_there_cannot_be_removed_and_others_can_after(kit) ->
     broker.remove_link(module, module)
 
 
+@requirement("SRS_BROKER_17_023")
 def test_a_full_link_that_refuses_leaves_the_source_free_for_others(kit) -> None:
     gate, broker = threading.Event(), kit.broker
     slow, source = kit.Collector(gate), broker.add_module(kit.Collector())

@@ -28,54 +28,120 @@ PATIENCE_SECONDS = 0.005
 """Longer than where many threads run: few wait for a lock, and a slow one is waited for."""
 
 
-def disturb(kit, name: str, chance: random.Random) -> None:
-    """Do something to a source that must not touch what it publishes to its own sink."""
-    broker = kit.broker
-    match chance.randrange(6):
-        case 0:
-            own = broker.add_module(kit.Collector(), inbox_size=2)
-            broker.add_link(name, own, chance.choice(["drop_oldest", "drop_newest"]))
-            broker.publish(name, Message((name, None)))
-            assert broker.remove_module(own, drain=chance.random() < 0.5)
-        case 1:
-            broker.retain()
-            broker.release()
-        case 2:
-            broker.modules()
-            broker.links()
-        case 3:
-            other = f"sink {chance.randrange(SINKS)}"
-            with contextlib.suppress(AddLinkError):
-                broker.add_link(name, other, LinkPolicy.DROP_NEWEST)
-                broker.remove_link(name, other)
+class Receiving:
+    """Receives in a task."""
+
+    async def receive(self, message: Message) -> None:
+        """Take it in."""
 
 
-def operate(kit, count: int) -> None:
+class Operating:
+    """What one thread does in the name of its own source."""
+
+    def __init__(self, kit, thread: int, seed: int) -> None:
+        self.name = f"source {thread}"
+        self.delivered = 0
+        """What went along the links of the modules that were the source before."""
+        self._kit = kit
+        self._broker = kit.broker
+        self._own_sink = f"sink {thread % SINKS}"
+        self._chance = random.Random(THREADS * seed + thread)
+
+    def run(self, sinks: list, count: int) -> None:
+        """Publish so many numbers; between them, do what must not touch those."""
+        others = [
+            self._modules, self._late, self._leave, self._references, self._link, self._change,
+            self._replace_source, self._replace_sink, self._numbers,
+        ]  # fmt: skip
+        self._sinks = sinks
+        for number in range(count):
+            self._broker.publish(self.name, Message((self.name, number)))
+            self._chance.choice(others)()
+
+    def _publish(self) -> None:
+        self._broker.publish(self.name, Message((self.name, None)))
+
+    def _policy(self) -> LinkPolicy:
+        return self._chance.choice([LinkPolicy.DROP_OLDEST, LinkPolicy.DROP_NEWEST])
+
+    def _remove(self, module: int) -> None:
+        assert self._broker.remove_module(module, drain=self._chance.random() < 0.5)
+
+    def _modules(self) -> None:
+        module = self._chance.choice([self._kit.Collector, Receiving])()
+        own = self._broker.add_module(module, inbox_size=2)
+        self._broker.add_link(self.name, own, self._policy())
+        self._broker.change_link(self.name, own, self._policy())
+        self._publish()
+        self._remove(own)
+
+    def _late(self) -> None:
+        own = self._broker.add_module(self._kit.Collector(), start=False)
+        self._broker.add_link(self.name, own)
+        self._publish()
+        self._broker.start()
+        self._remove(own)
+
+    def _leave(self) -> None:
+        own = self._broker.add_module(self._kit.Calling(lambda port, message: port.leave()))
+        self._broker.add_link(self.name, own)
+        self._publish()
+        with contextlib.suppress(BrokerError):
+            self._broker.remove_module(own)
+
+    def _references(self) -> None:
+        self._broker.retain()
+        self._broker.release()
+
+    def _link(self) -> None:
+        other = f"sink {self._chance.randrange(SINKS)}"
+        with contextlib.suppress(AddLinkError):
+            self._broker.add_link(self.name, other, LinkPolicy.DROP_NEWEST)
+            self._broker.remove_link(self.name, other)
+
+    def _change(self) -> None:
+        for policy in (self._policy(), LinkPolicy.REFUSE, LinkPolicy.WAIT):
+            self._broker.change_link(self.name, self._own_sink, policy)
+
+    def _replace_source(self) -> None:
+        self.delivered += delivered(self._broker)[self.name]
+        self._broker.replace_module(self.name, self._kit.Collector())
+
+    def _replace_sink(self) -> None:
+        """It is the same again: so its messages are in one list, and it would see two workers."""
+        number = self._chance.randrange(SINKS)
+        self._broker.replace_module(f"sink {number}", self._sinks[number], inbox_size=8)
+
+    def _numbers(self) -> None:
+        self._broker.modules()
+        self._broker.links()
+
+
+def delivered(broker) -> dict[str, int]:
+    """Count what went from each source to its own sink, while it is linked to no other."""
+    return {link.source: link.delivered for link in broker.links()}
+
+
+def operate(kit, count: int, seed: int = 0) -> None:
     """Do random operations in 32 threads, and see that nothing was lost, doubled or out of turn."""
     broker = kit.broker
     sinks = [kit.Collector() for _ in range(SINKS)]
     for number, sink in enumerate(sinks):
         broker.add_module(sink, f"sink {number}", inbox_size=8)
-    for thread in range(THREADS):
-        broker.add_module(kit.Collector(), f"source {thread}")
-        broker.add_link(f"source {thread}", f"sink {thread % SINKS}")
-
-    def run(thread: int) -> None:
-        chance, name = random.Random(thread), f"source {thread}"
-        for number in range(count):
-            broker.publish(name, Message((name, number)))
-            disturb(kit, name, chance)
-
-    kit.in_threads(*[lambda thread=thread: run(thread) for thread in range(THREADS)])
-    delivered = {link.source: link.delivered for link in broker.links()}
+    operating = [Operating(kit, thread, seed) for thread in range(THREADS)]
+    for thread, each in enumerate(operating):
+        broker.add_module(kit.Collector(), each.name)
+        broker.add_link(each.name, f"sink {thread % SINKS}")
+    kit.in_threads(*[lambda each=each: each.run(sinks, count) for each in operating])
+    last = delivered(broker)
     for number in range(SINKS):
         assert broker.remove_module(f"sink {number}")
-    for thread in range(THREADS):
-        sink, name = sinks[thread % SINKS], f"source {thread}"
+    for thread, each in enumerate(operating):
+        sink = sinks[thread % SINKS]
         assert not sink.was_concurrent
-        numbers = [number for source, number in sink.received if source == name]
+        numbers = [number for source, number in sink.received if source == each.name]
         assert [number for number in numbers if number is not None] == list(range(count))
-        assert delivered[name] == len(numbers)
+        assert each.delivered + last[each.name] == len(numbers)
     assert not kit.failures
 
 
@@ -83,9 +149,10 @@ def test_thirty_two_threads_of_random_operations_lose_nothing_and_never_stop(kit
     operate(kit, 150)
 
 
-def test_thirty_two_threads_that_are_switched_at_every_line_do_neither(kit) -> None:
-    with switching(0) as scheduler:
-        operate(kit, 8)
+@pytest.mark.parametrize("seed", range(3))
+def test_thirty_two_threads_that_are_switched_at_every_line_do_neither(kit, seed: int) -> None:
+    with switching(seed) as scheduler:
+        operate(kit, 8, seed)
     assert scheduler.switches > 3_000
 
 
