@@ -195,6 +195,7 @@ class Endpoint(Bound):
             allow_plain=self.settings.allow_plain,
             open_stream=around.open_tcp_stream,
             open_listeners=around.open_tcp_listeners,
+            make_transport=around.make_transport,
             on_refresh=self._on_refresh,
         )
         self._nursery: trio.Nursery | None = None

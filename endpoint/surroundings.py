@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from handshake.signing import SEED_SIZE
+from net.transport import MakeTransport, transport_of
 from wire.identifiers import EndpointId
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class Surroundings:
     open_tcp_listeners: Callable[..., Awaitable[list[trio.SocketListener]]] = (
         trio.open_tcp_listeners
     )
+    make_transport: MakeTransport = transport_of
+    """Makes transports of what these two open and accept."""
     open_replica: ReplicaOpener | None = None
     """Makes the files that keep a store; ``None`` is SQLite."""
     open_log_replica: LogReplicaOpener | None = None

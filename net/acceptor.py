@@ -17,7 +17,7 @@ from weakref import WeakSet
 import trio
 
 from net.arrivals import Arrivals
-from net.network import Network, Stream, as_transport, files_max, remote_address
+from net.network import Network, Stream, files_max, remote_address
 from net.tls import TLSStream
 from net.transport import SocketTransport, Transport, has_received
 from wire.logs import logger_of
@@ -95,7 +95,7 @@ class Arrival:
 
     async def transport(self) -> Transport:
         """Do as ``secure`` does, and give what the mesh reads and writes by."""
-        transport = as_transport(await self.secure())
+        transport = self._acceptor.network.transport(await self.secure())
         if isinstance(transport, SocketTransport):
             self._has_spoken = lambda: transport.has_received
         return transport

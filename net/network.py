@@ -18,7 +18,7 @@ from handshake.secret import ClusterSecret
 from handshake.trust import Refreshed, Trust
 from net import forking
 from net.tls import TLSStream, TLSTransport
-from net.transport import Transport, is_kernel_socket, transport_of
+from net.transport import MakeTransport, Transport, transport_of
 from wire.addresses import PORT_MAX, join_address, split_address
 from wire.errors import (
     AddressInUse,
@@ -40,7 +40,9 @@ FILES_DEFAULT: Final = 1_048_576
 """Files that a process may have open where the system says nothing about it."""
 
 TLS_TIMEOUT_SECONDS: Final = 10.0
-"""For the handshake of TLS, as for ours."""
+"""For the handshake of TLS, as for ours. Half of it would do where both sides have a processor to
+themselves; on a busy or slow machine they wait for one. A silent connection keeps no member out
+meanwhile: the oldest newcomer makes room."""
 
 REFRESH_SECONDS: Final = 10.0
 """How often changed certificate files are looked for, besides at each new connection."""
@@ -62,23 +64,26 @@ NO_FILES: Final = (
 class Network:
     """The rules of one endpoint for connections: where plain TCP may be, and how TLS is done."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - three of them are one network's
         self,
         credentials: Credentials | None,
         *,
         allow_plain: bool,
         open_stream: Callable[..., Awaitable[trio.SocketStream]] | None = None,
         open_listeners: Callable[..., Awaitable[list[trio.SocketListener]]] | None = None,
+        make_transport: MakeTransport = transport_of,
         stakes: str = "read and write the mesh",
         on_refresh: Callable[[CredentialsError | None], object] = lambda _: None,
     ) -> None:
-        """Use TLS with these credentials, or none. The functions do as trio's do.
+        """Use TLS with these credentials, or none. The functions that open do as trio's do.
 
+        ``make_transport`` has to know the sockets of their streams, and of those that are accepted.
         ``stakes`` is what an exposed port would let anybody do. ``on_refresh`` is told when changed
         credentials are in force, or why they cannot be.
         """
         self._open_stream = open_stream or trio.open_tcp_stream
         self._open_listeners = open_listeners or trio.open_tcp_listeners
+        self._make_transport = make_transport
         self._allow_plain = allow_plain
         self._stakes = stakes
         self._on_refresh = on_refresh
@@ -159,7 +164,7 @@ class Network:
             self._uses -= 1
             raise _no_listener(address, port, error) from error
         for listener in listeners:
-            _own(listener.socket)
+            forking.own(listener.socket)
         return listeners
 
     async def _check_exists(self, host: str) -> None:
@@ -171,7 +176,7 @@ class Network:
 
     async def connect(self, address: str, port: int) -> Transport:
         """Open a connection; raises ``OSError``, or ``MeshError`` when trust is lacking."""
-        return as_transport(await self.open(address, port))
+        return self.transport(await self.open(address, port))
 
     async def open(self, address: str, port: int) -> Stream:
         """Open a connection as ``connect`` does, for those who want trio's stream."""
@@ -180,15 +185,21 @@ class Network:
             raise PeerUnavailable(f"{port} is no port: give the one that the peer listens at")
         self._uses += 1
         stream = await self._open_stream(address, port)
-        _own(stream.socket)
+        forking.own(stream.socket)
         self.refresh()
         return await self._shake(stream, self._trust.client, server_side=False)
 
     async def secure(self, stream: trio.SocketStream) -> Stream:
         """Take a connection over that another program dialled; raises as ``connect`` does."""
-        _own(stream.socket)
+        forking.own(stream.socket)
         self.refresh()
         return await self._shake(stream, self._trust.server, server_side=True)
+
+    def transport(self, stream: Stream) -> Transport:
+        """Give what the mesh reads and writes by; the stream is of no use any more."""
+        if isinstance(stream, TLSStream):
+            return TLSTransport(stream, self._make_transport(stream.transport_stream))
+        return self._make_transport(stream)
 
     def principal(self, secured: Stream | Transport) -> Principal:
         """Give the principal of a connection that ``secure`` has taken over."""
@@ -223,12 +234,6 @@ class Network:
         return secure
 
 
-def _own(sock: trio.socket.SocketType) -> None:
-    """Have a socket closed in child processes, if there is one to close."""
-    if is_kernel_socket(sock):
-        forking.own(sock)
-
-
 def causes_of(error: BaseException) -> Iterator[BaseException]:
     """Give an error, and all that it was made of."""
     yield error
@@ -252,13 +257,6 @@ def _no_listener(host: str, port: int, error: Exception) -> MeshError:
         return AddressInUse(f"cannot listen at {where} ({detail}): {advice}")
     advice = "give a name or an address of this machine, or 127.0.0.1"
     return AddressInvalid(f"no such address here: {host!r} ({detail}): {advice}")
-
-
-def as_transport(stream: Stream) -> Transport:
-    """Give what the mesh reads and writes by; the stream is of no use any more."""
-    if isinstance(stream, TLSStream):
-        return TLSTransport(stream)
-    return transport_of(stream)
 
 
 def _name_of_peer(secure: TLSStream) -> str | None:

@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 import trio
 
 from handshake.refusals import peer_not_trusted
-from net.transport import Transport, transport_of
+from net.transport import Transport
 
 RECEIVE_SIZE: Final = 64 * 1024
 """Bytes that a stream takes from the network at once: four records of the largest size."""
@@ -173,10 +173,10 @@ class TLSTransport:
 
     has_more = False
 
-    def __init__(self, stream: TLSStream) -> None:
-        """Take the stream over; it is of no use to anybody else from now on."""
+    def __init__(self, stream: TLSStream, inner: Transport) -> None:
+        """Go on with the session of a stream, by the transport that was made of what is below."""
         self._session = stream.session
-        self._inner: Transport = transport_of(stream.transport_stream)
+        self._inner = inner
         self._rest = b""
         self._is_ahead = False
         self.sends_now, self.polls = self._inner.sends_now, self._inner.polls

@@ -11,6 +11,7 @@ import fcntl
 import os
 import socket
 import termios
+from collections.abc import Callable
 from functools import cache
 from sys import byteorder
 from typing import Final, Protocol
@@ -206,7 +207,7 @@ class SocketTransport:
 
 
 class StreamTransport:
-    """Any trio stream: a network that is simulated."""
+    """Any trio stream that has no socket."""
 
     sends_now = False
     has_more = polls = False
@@ -247,39 +248,29 @@ class StreamTransport:
 
     def close(self) -> None:
         """End the connection without a farewell: the mesh has said its own."""
-        if isinstance(self._stream, trio.SocketStream):
-            self._stream.socket.close()
-        else:
-            close = getattr(self._stream, "close", None)
-            if close is not None:
-                close()
+        close = getattr(self._stream, "close", None)
+        if close is not None:
+            close()
+
+
+MakeTransport = Callable[[trio.abc.Stream], Transport]
+"""Gives what the mesh reads and writes by; the stream is of no use any more."""
 
 
 def transport_of(stream: trio.abc.Stream) -> Transport:
-    """Use the bare socket of a stream if it has one that is the kernel's."""
-    if isinstance(stream, trio.SocketStream) and is_kernel_socket(stream.socket):
-        bare = socket.socket(fileno=os.dup(stream.socket.fileno()))
-        stream.socket.close()
-        forking.own(bare)
-        return SocketTransport(bare)
-    if isinstance(stream, trio.SocketStream):
-        release = getattr(stream.socket, "release", None)
-        if release is not None:  # A simulated network's: as bare as the kernel's.
-            return SocketTransport(release(), stream.socket.readiness)  # type: ignore[attr-defined]  # with the other
-    return StreamTransport(stream)
+    """Use the bare socket of a stream of the kernel's; any other stream as it is."""
+    if not isinstance(stream, trio.SocketStream):
+        return StreamTransport(stream)
+    bare = socket.socket(fileno=os.dup(stream.socket.fileno()))
+    stream.socket.close()
+    forking.own(bare)
+    return SocketTransport(bare)
 
 
 def has_received(sock: socket.socket | trio.socket.SocketType) -> bool:
     """Tell whether the other side has ever sent a byte, read or not; false where Linux is not."""
-    if not (isinstance(sock, socket.socket) or is_kernel_socket(sock)):
-        return False  # A simulated one.
     try:
         info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_SIZE)
     except (OSError, AttributeError):
         return False
     return info[BYTES_RECEIVED_AT:] > bytes(8)
-
-
-def is_kernel_socket(sock: trio.socket.SocketType) -> bool:
-    """Tell trio's own sockets from those of a socket factory, which may be simulated."""
-    return type(sock).__module__.startswith("trio.")

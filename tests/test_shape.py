@@ -42,6 +42,9 @@ LEFTOVERS = re.compile(r"\b(?:FIXME|TODO|XXX|HACK)\b|\bbreakpoint\(|\bset_trace\
 CALLS_BANNED_IN_CORES = {"open", "print", "input", "now", "utcnow", "today", "uuid1", "uuid4"}
 MOCK_LIBRARIES = {"mock", "unittest.mock", "pytest_mock"}
 
+FORMER_WORDS = re.compile(r"(?i)vigil|gauge|scrutiny|(?:^|_)bells?(?:$|_)|(?-i:Bells?(?![a-z]))")
+"""What flow control called its parts once: the field says liveness, rate, authorisation, wakeup."""
+
 _WAITS = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
 
 
@@ -82,6 +85,14 @@ def imported_modules(module: ast.Module) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def defined_names(path: str) -> Iterator[str]:
+    """Give the parts of a module's path, and the names of its classes and functions."""
+    yield from path.removesuffix(".py").split("/")
+    for node in ast.walk(tree(path)):
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.name
 
 
 def offers(module: ast.Module) -> bool:
@@ -129,6 +140,12 @@ def test_nothing_is_left_over():
         return (number for number, line in lines if LEFTOVERS.search(line))
 
     assert lines_of((path for path in EVERYTHING if path != OWN), leftovers) == {}
+
+
+def test_names_are_the_words_of_the_field():
+    names = {name: path for path in EVERYTHING for name in defined_names(path)}
+    found = {name: path for name, path in names.items() if FORMER_WORDS.search(name)}
+    assert found == {}, "docs/glossary.md has the field's words"
 
 
 def test_whoever_silences_a_tool_says_why():
@@ -194,6 +211,8 @@ def test_the_measures_measure():
     assert offers(ast.parse("__all__ = ['a', 'b']"))
     assert not offers(ast.parse("from a import b"))
     assert LEFTOVERS.search("# TODO: later")
+    assert all(map(FORMER_WORDS.search, ("Bell", "HostBell", "wake_bell", "is_vigilant", "Gauge")))
+    assert not any(map(FORMER_WORDS.search, ("Wakeup", "label", "rebellion", "Belligerent")))
 
 
 def test_the_list_of_cores_is_read():

@@ -40,8 +40,8 @@ class HostTurns:
         await self._passage.call(wait)
 
 
-class Bell:
-    """What ``net.wakeup`` is, for tasks of asyncio in the endpoint's thread."""
+class HostWakeup:
+    """What ``net.wakeup.Wakeup`` is, for tasks of asyncio in the endpoint's thread."""
 
     __slots__ = ("_waiters",)
 
@@ -78,7 +78,7 @@ class Subscriber(Core):
 
     def __init__(self, passage: Passage, host: SubscriberHost, mailbox: Mailbox) -> None:
         """Use ``Endpoint.subscribe``."""
-        super().__init__(host, mailbox, Bell())
+        super().__init__(host, mailbox, HostWakeup())
         self._passage = passage
         self._refills = 0
         self._is_left = False

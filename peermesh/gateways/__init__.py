@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from handshake.accounts import AccountsSource
     from handshake.credentials import Credentials
     from handshake.keyfiles import RolesSource
-    from peermesh.gateways.webhdfs.holding import FileStore
+    from peermesh.gateways.webhdfs.listing import FileStore
     from peermesh.gateways.webhdfs.serving import GatewayStatistics, WebHDFSGateway
     from peermesh.gateways.websocket.link import LinkEvent, ZeekLink
     from peermesh.gateways.websocket.server import WebSocketGateway, WebSocketStatistics

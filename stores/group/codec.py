@@ -19,7 +19,7 @@ from stores.group import packed_messages, packed_words
 from stores.group.entries import ActionEntry, Entry, LeadEntry, TimeEntry, VotersEntry
 from stores.group.messages import FromFollower, Message, SnapshotPart, ToFollower
 from stores.group.packed_fields import pack_voters, read_name, read_times, read_voters, refusal
-from stores.group.packed_words import BARRED, GREETING, HOLDING, SEEK
+from stores.group.packed_words import BARRED, GREETING, JOURNAL_END, SEEK
 from stores.group.positions import MemberId
 from stores.group.words import OUTSIDE, Answered, Ask, Letter, Word
 from wire.errors import DecodeError
@@ -41,7 +41,7 @@ _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
 }
 _EVENT, _PART, _ASK, _ANSWERED = 48, 49, 50, 51
 """Kinds that the machine's codec has a part in."""
-_OF_NO_GROUP: Final = (GREETING, BARRED, HOLDING)
+_OF_NO_GROUP: Final = (GREETING, BARRED, JOURNAL_END)
 """Kinds that a member says that knows of no group yet."""
 _OF_PROXIES: Final = (SEEK, _ASK)
 """Kinds that a proxy says, whether it knows of a group or not."""

@@ -27,7 +27,7 @@ from stores.group.words import (
     Differs,
     Farewell,
     Greeting,
-    Holding,
+    JournalEnd,
     Leads,
     Looked,
     Order,
@@ -139,7 +139,7 @@ WORDS: Final[dict[int, tuple[Callable[..., Word], Accepts]]] = {
     37: (Farewell, ()),
     38: (Seek, (_count,)),
     39: (Leads, (_count, _count)),
-    40: (Holding, (read_position, _flag)),
+    40: (JournalEnd, (read_position, _flag)),
     41: (Cede, ()),
     42: (Verify, (_count,)),
     43: (Looked, (_count, _digest)),
@@ -151,7 +151,7 @@ WORDS: Final[dict[int, tuple[Callable[..., Word], Accepts]]] = {
 GREETING: Final = 32
 BARRED: Final = 34
 SEEK: Final = 38
-HOLDING: Final = 40
+JOURNAL_END: Final = 40
 
 PACKERS: Final[dict[type[Word], Callable[[Any], list[object]]]] = {
     Greeting: lambda value: [
@@ -170,7 +170,7 @@ PACKERS: Final[dict[type[Word], Callable[[Any], list[object]]]] = {
     ],
     Seek: lambda value: [SEEK, value.number],
     Leads: lambda value: [39, value.number, value.term],
-    Holding: lambda value: [HOLDING, pack_position(value.end), value.is_led],
+    JournalEnd: lambda value: [JOURNAL_END, pack_position(value.end), value.is_led],
     Cede: lambda _: [41],
     Verify: lambda value: [42, value.ticket],
     Looked: lambda value: [43, value.number, list(value.digest)],

@@ -38,7 +38,7 @@ class Greeting:
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class JournalEnd:
     """Clone to a master that claims the store, or is of another group: this is what I have."""
 
     end: Position
@@ -186,7 +186,7 @@ class Leads:
 
 Word = (
     Greeting
-    | Holding
+    | JournalEnd
     | Cede
     | Ask
     | Answered
@@ -214,6 +214,6 @@ class Letter:
 
     sender: MemberId
     group: bytes | None
-    """The group's id; ``None`` if the sender knows of none. Only ``Greeting``, ``Holding``,
+    """The group's id; ``None`` if the sender knows of none. Only ``Greeting``, ``JournalEnd``,
     ``Barred`` and what proxies say go without."""
     content: Message | Word

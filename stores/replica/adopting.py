@@ -14,7 +14,7 @@ from stores.group.election import is_forced
 from stores.group.member import Member
 from stores.group.messages import LeaderMessage
 from stores.group.positions import START, MemberId
-from stores.group.words import Aim, Cede, Greeting, Holding, Letter
+from stores.group.words import Aim, Cede, Greeting, JournalEnd, Letter
 from stores.replica.asked.errands import CarryOut
 from stores.replica.claim import Claim, Held, Refuse, Start, TakeOver
 from stores.replica.facts import Facts
@@ -86,13 +86,13 @@ class Adoption:
         self._ask()
         self._look()
 
-    def hear_holding(self, sender: EndpointId, letter: Letter, holding: Holding) -> None:
+    def hear_journal_end(self, sender: EndpointId, letter: Letter, told: JournalEnd) -> None:
         """Take in what a clone says; a master that holds nothing begins anew for its sake."""
         own = self._standing
-        held = Held(letter.sender, letter.group, holding.end, holding.is_led)
+        held = Held(letter.sender, letter.group, told.end, told.is_led)
         if self._claim is None:
             is_news = self._source is None and own.is_master and not own.is_fresh
-            is_more = holding.end > START and letter.group != own.group
+            is_more = told.end > START and letter.group != own.group
             if not (is_news and is_more and own.is_volatile and own.held() == START):
                 return
             self._adopter.begin_anew()
@@ -154,7 +154,7 @@ class Adoption:
     def _tell(self, sender: EndpointId) -> None:
         own = self._standing
         if self._adopter.may_vote() and not self.is_under_way:
-            own.send_to(sender, Holding(own.held(), self._is_led))
+            own.send_to(sender, JournalEnd(own.held(), self._is_led))
 
     @property
     def _is_led(self) -> bool:

@@ -28,7 +28,7 @@ from stores.group.words import (
     Differs,
     Farewell,
     Greeting,
-    Holding,
+    JournalEnd,
     Leads,
     Letter,
     Looked,
@@ -100,8 +100,8 @@ class GroupCore(Life):
             if self._manner.is_single:
                 self.adoption.hear_greeting(sender, letter, content)
             self._begin(self._arrival.hear(sender, letter, content))
-        elif isinstance(content, Holding):
-            self.adoption.hear_holding(sender, letter, content)
+        elif isinstance(content, JournalEnd):
+            self.adoption.hear_journal_end(sender, letter, content)
         elif isinstance(content, Barred):
             is_ours = self.group is None or letter.group in (None, self.group)
             if is_ours and content.life in (None, self.own.life):
@@ -289,7 +289,7 @@ class GroupCore(Life):
                 self.is_deposed = True
             case Steer() | Steered() | Verify() | Looked() | Verdict() | Cede() | Differs():
                 self._on_errand(sender, other, content)
-            case Greeting() | Barred() | Holding() | Seek() | Leads():
+            case Greeting() | Barred() | JournalEnd() | Seek() | Leads():
                 pass
             case _:
                 self._carry_out(member.receive(other, content))

@@ -11,6 +11,7 @@ import trio
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
 from net.tls import TLSStream, TLSTransport
+from net.transport import transport_of
 from peermesh.testing.time_limits import limit
 
 CREDENTIALS = Credentials.from_secret(ClusterSecret(bytes(range(20))), "one")
@@ -104,9 +105,11 @@ async def test_a_stream_that_is_closed_says_so() -> None:
 @asynccontextmanager
 async def transports() -> AsyncIterator[tuple[TLSTransport, TLSTransport]]:
     async with pair() as (left, right):
-        ends = TLSTransport(left), TLSTransport(right)
-        yield ends
-        for end in ends:
+        first, second = (
+            TLSTransport(each, transport_of(each.transport_stream)) for each in (left, right)
+        )
+        yield first, second
+        for end in (first, second):
             end.close()
 
 

@@ -150,6 +150,16 @@ DOORS = [
         ("tests/peermesh/test_blocking_exit.py",),
     ),
     Safeguard(
+        "blocking: the end of an endpoint wakes publishers that wait for room",
+        "a thread that publishes waits for ever at an endpoint that was closed",
+        "peermesh/blocking/outbound.py",
+        "        self.forget_ways()\n        self._room.open()\n        self._free.open()\n",
+        "        self.forget_ways()\n",
+        (
+            "tests/peermesh/test_blocking_flow.py::test_who_waits_for_room_is_told_when_the_endpoint_ends",
+        ),
+    ),
+    Safeguard(
         "descriptors are settled by poll",
         "select says that there is something to read, and there is nothing",
         "peermesh/blocking/subscriber.py",

@@ -9,6 +9,7 @@ from typing import Final
 
 import trio
 
+from endpoint.surroundings import surroundings
 from handshake.credentials import Credentials
 from net.network import Network
 from net.transport import Transport
@@ -79,6 +80,7 @@ def make_network(credentials: Credentials | None = None, *, allow_plain: bool = 
     return Network(
         credentials,
         allow_plain=allow_plain,
+        make_transport=surroundings.get().make_transport,
         stakes="read and write the topics of this broker",
     )
 

@@ -25,13 +25,13 @@ from peermesh.gateways.webhdfs import (
 )
 from peermesh.gateways.webhdfs.contents import pieces as pieces_of
 from peermesh.gateways.webhdfs.errors import Full, Impossible, Standby, StoreFailed
-from peermesh.gateways.webhdfs.holding import FileStore, listed
 from peermesh.gateways.webhdfs.limits import (
     ATTEMPTS_MAX,
     ELECTION_SECONDS,
     LOOK_AGAIN_SECONDS,
     UPLOAD_BATCH_CHUNKS,
 )
+from peermesh.gateways.webhdfs.listing import FileStore, listed
 from peermesh.gateways.webhdfs.nodes import (
     Node,
     children_key,

@@ -38,12 +38,12 @@ from peermesh.gateways.webhdfs.access import (
     secret_of,
 )
 from peermesh.gateways.webhdfs.errors import StoreFailed
-from peermesh.gateways.webhdfs.holding import FileStore
 from peermesh.gateways.webhdfs.limits import (
     LOOK_SECONDS,
     PRESENT_SECONDS,
     TOKEN_REQUEST_SIZE_MAX,
 )
+from peermesh.gateways.webhdfs.listing import FileStore
 from peermesh.gateways.webhdfs.operations import parse
 from peermesh.gateways.webhdfs.requests import DATA_PARAMETER, Append, Create, Open, Request
 from peermesh.gateways.webhdfs.service import Service

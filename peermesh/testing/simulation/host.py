@@ -19,7 +19,7 @@ from peermesh.testing.simulation.medium import DiskMedium
 from peermesh.testing.simulation.network import Dial, Stack
 from peermesh.testing.simulation.replica_file import DiskReplica
 from peermesh.testing.simulation.scheduling import all_tasks, scopes_around
-from peermesh.testing.simulation.sockets import PROCESS, BareSocket
+from peermesh.testing.simulation.sockets import PROCESS, BareSocket, transport_of
 from stores.disk.ballot import SUFFIX
 from stores.table.codec import TableCodec
 from wire.identifiers import EndpointId
@@ -67,6 +67,7 @@ class Process:
             program=lambda: "simulated",
             open_tcp_stream=self._here(trio.open_tcp_stream),
             open_tcp_listeners=self._here(trio.open_tcp_listeners),
+            make_transport=transport_of,
             open_replica=self._open_replica,
             open_log_replica=self._open_log_replica,
         )

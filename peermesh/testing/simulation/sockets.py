@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self, cast
 
 import trio
 
+from net.transport import Readiness, SocketTransport, Transport
 from net.wakeup import Wakeup
 from peermesh.testing.simulation.network import Dial, Listener, Network, Stack
 from peermesh.testing.simulation.tcp import Address, End, os_error
@@ -165,9 +166,11 @@ class BareSocket:
             is_on, seconds = struct.unpack("ii", value[:8])
             self.is_resetting = bool(is_on) and not seconds
 
-    def getsockopt(self, level: int, option: int) -> int:
-        """Say whether it listens; 0 for other options."""
+    def getsockopt(self, level: int, option: int, size: int | None = None) -> int | bytes:
+        """Say whether it listens; zeros for other options."""
         self.check_alive()
+        if size is not None:
+            return bytes(size)
         is_asked = (level, option) == (kernel.SOL_SOCKET, kernel.SO_ACCEPTCONN)
         return int(is_asked and isinstance(self.thing, Listener))
 
@@ -284,6 +287,10 @@ class VirtualSocket(trio.socket.SocketType):
         """Give its number, which is no kernel's; -1 once it is closed."""
         return self._bare.fileno()
 
+    def detach(self) -> int:
+        """Refuse: no kernel knows it, so that a child process inherits nothing."""
+        raise os_error(errno.EBADF)
+
     def close(self) -> None:
         """Close it, and wake whoever waits."""
         self._bare.close()
@@ -296,8 +303,8 @@ class VirtualSocket(trio.socket.SocketType):
         self._bare.setsockopt(level, optname, value)
 
     def getsockopt(self, level: int, optname: int, buflen: int | None = None) -> Any:  # noqa: ANN401 - trio's overloads
-        """Say whether it listens; 0 for other options."""
-        return self._bare.getsockopt(level, optname)
+        """Say whether it listens; zeros for other options."""
+        return self._bare.getsockopt(level, optname, buflen)
 
     def getsockname(self) -> Address:
         """Give the own address."""
@@ -411,6 +418,15 @@ class VirtualSocket(trio.socket.SocketType):
             await bare.wires.wait_writable(bare)
             with suppress(BlockingIOError):
                 return bare.send(data)
+
+
+def transport_of(stream: trio.abc.Stream) -> Transport:
+    """Use the bare socket of a simulated stream, as ``net.transport`` does with the kernel's."""
+    assert isinstance(stream, trio.SocketStream)
+    assert isinstance(stream.socket, VirtualSocket)
+    bare, readiness = stream.socket.release(), stream.socket.readiness
+    # It behaves like the kernel's, which has a class and no protocol.
+    return SocketTransport(cast("kernel.socket", bare), cast("Readiness", readiness))
 
 
 class SocketFactory(trio.abc.SocketFactory):

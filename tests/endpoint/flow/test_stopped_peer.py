@@ -1,4 +1,7 @@
-"""A stopped process holds up publishers of what it reads for five seconds, and no others."""
+"""A stopped process holds up publishers of what it reads for five seconds, and no others.
+
+How long the round trips of others take meanwhile is measured by ``benchmarks.latency``.
+"""
 
 from __future__ import annotations
 

@@ -242,6 +242,7 @@ DEAD, SLOWLY = ("dead", "live"), ("slow", "live")
 SCENARIOS: dict[str, Scenario] = {
     "line, all read": Scenario(LINE, (2, 2), lossless=(0, 1)),
     "line, slow reader, a word lost": Scenario(LINE, (4, 1), SLOWLY, losses=1, lossless=(0, 1)),
+    "line, slow reader, no reserve": Scenario(LINE, (2, 1), SLOWLY, reserve=0, lossless=(0, 1)),
     "line, dead reader": Scenario(LINE, (5, 1), DEAD, lossless=(1,)),
     "line, dead reader, stall None, no reserve": Scenario(
         LINE, (6, 1), DEAD, reserve=0, never=(0,), lossless=(1,)
@@ -389,6 +390,7 @@ CHANGES = [
 """Safeguards, and the scenarios that miss them."""
 
 QUICK = (
+    "line, slow reader, no reserve",
     "relay, a slow reader slows its own topic",
     "relay, two topics pass one place",
     "two subscribers, a dead reader stops its own topic",

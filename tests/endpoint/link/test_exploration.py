@@ -13,6 +13,7 @@ from tests.endpoint.link.world import Scenario
 from tests.safeguards.table_link import LINK
 
 STATES_MAX = 60_000
+LONG = [name for name in SCENARIOS if name not in QUICK]
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -20,6 +21,14 @@ def test_no_order_of_events_breaks_a_promise(name: str) -> None:
     result = explore(load(), SCENARIOS[name], STATES_MAX)
     assert result.wrong is None
     assert result.states > 20
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("name", LONG)
+def test_no_order_of_events_breaks_a_promise_in_a_larger_mesh(name: str) -> None:
+    result = explore(load(), SCENARIOS[name])
+    assert result.wrong is None
 
 
 @pytest.mark.parametrize(("change", "name"), CHANGES, ids=[change for change, _ in CHANGES])

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from peermesh import aio
-from peermesh.aio.hot import REFILLS, Bell, HostTurns
+from peermesh.aio.hot import REFILLS, HostTurns, HostWakeup
 from peermesh.errors import EndpointClosed, SubscriberOverflow
 from peermesh.testing.time_limits import limit
 from tests.doors import run_in_asyncio
@@ -37,28 +37,28 @@ class Others:
         await asyncio.wait((self._task,))
 
 
-def test_a_bell_wakes_all_that_wait_and_no_other() -> None:
+def test_a_wakeup_wakes_all_that_wait_and_no_other() -> None:
     async def main() -> None:
-        bell = Bell()
-        bell.wake()
-        waiters = [asyncio.create_task(bell.wait()) for _ in range(3)]
+        wakeup = HostWakeup()
+        wakeup.wake()
+        waiters = [asyncio.create_task(wakeup.wait()) for _ in range(3)]
         await turn()
         waiters[1].cancel()
         await turn()
         await turn()
         assert [each.done() for each in waiters] == [False, True, False]
-        assert len(bell._waiters) == 2
-        bell.wake()
+        assert len(wakeup._waiters) == 2
+        wakeup.wake()
         waiters[0].cancel()  # Woken, and then cancelled in the same round.
         await asyncio.wait(waiters, timeout=limit())
         assert [each.cancelled() for each in waiters] == [True, True, False]
-        assert bell._waiters == []
-        later = asyncio.create_task(bell.wait())
+        assert wakeup._waiters == []
+        later = asyncio.create_task(wakeup.wait())
         await turn()
         await turn()
         assert not later.done(), "what was before does not wake it"
         later.cancel()
-        bell.wake()  # Its future is cancelled, and still there.
+        wakeup.wake()  # Its future is cancelled, and still there.
         await asyncio.wait((later,), timeout=limit())
         assert later.cancelled()
 

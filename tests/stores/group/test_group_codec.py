@@ -32,7 +32,7 @@ from stores.group.words import (
     Differs,
     Farewell,
     Greeting,
-    Holding,
+    JournalEnd,
     Leads,
     Letter,
     Looked,
@@ -93,7 +93,7 @@ CONTENTS = [
     messages.ReadIndex(3, 4),
     messages.ReadFrom(3, 4, 5),
     *(Greeting(("a", "b"), is_question=True, aim=aim) for aim in Aim),
-    Holding(AT, is_led=True),
+    JournalEnd(AT, is_led=True),
     Cede(),
     Verify(4),
     Looked(4, (5, 6, 7)),
@@ -148,7 +148,7 @@ def test_each_message_and_entry_is_among_the_examples():
 
 
 def test_only_what_is_said_before_there_is_a_group_is_of_none():
-    first = Greeting((), is_question=False), Holding(Position(0, 0), is_led=False)
+    first = Greeting((), is_question=False), JournalEnd(Position(0, 0), is_led=False)
     for content in (*first, Barred(Right.READ, None, "no")):
         assert CODEC.decode(written(content, group=None)) == Letter(A, None, content)
     with pytest.raises(DecodeError, match="no replica group"):

@@ -33,7 +33,7 @@ from stores.group.words import (
     Differs,
     Farewell,
     Greeting,
-    Holding,
+    JournalEnd,
     Leads,
     Looked,
     Order,
@@ -77,7 +77,7 @@ def questions(sender: EntityId, term: int, *far: int) -> list[Message | Word]:
         Vote(term, FAR_AWAY, is_handed=True),
         Greeting((), is_question=True),
         Greeting(("x",), is_question=False),
-        Holding(FAR_AWAY, is_led=False),
+        JournalEnd(FAR_AWAY, is_led=False),
         Ask(FAR, Register(writer)),
         Ask(FAR, Write(FAR, (PutCommand(writer, FAR, None, [encode("k"), encode("forged")]),), 0)),
         *(
