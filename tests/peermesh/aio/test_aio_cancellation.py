@@ -24,6 +24,7 @@ from tests.peermesh.aio.conftest import (
     turn,
     until,
 )
+from tests.endpoint.flow.flows import is_held
 
 LATE = pytest.mark.parametrize("late", [False, True], ids=["early", "late"])
 
@@ -51,6 +52,104 @@ def test_a_publish_that_is_cancelled_has_published_nothing(run: Run, late: bool)
                 assert subscriber.poll() == []
                 await asyncio.wait_for(endpoint.publish("/t", 2), limit())
                 assert (await subscriber.get(limit())).data == 2
+
+    run(main)
+
+
+@LATE
+def test_a_publish_that_is_cancelled_at_the_turn_of_others_has_published_nothing(
+    run: Run, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("endpoint.pubsub.publishing.YIELD_COUNT", 0)  # Each one that is alone.
+
+    async def main() -> None:
+        async with open_pair() as (left, right):
+            subscriber = right.subscribe("/n")
+            assert await left.await_subscribed("/n", timeout=limit())
+            before = tasks()
+            for _ in range(10):
+                was_cancelled, _ = await cancelled_at(
+                    lambda: left.publish("/n", "no"), 1, late=late
+                )
+                assert was_cancelled, "it is the turn of others"
+                assert tasks() == before
+            await left.publish("/n", "last")
+            assert (await subscriber.get(limit())).data == "last"
+
+    run(main)
+
+
+@LATE
+def test_a_publish_that_is_cancelled_at_a_full_link_has_published_nothing(
+    run: Run, late: bool
+) -> None:
+    async def main() -> None:
+        async with open_pair() as (left, right):
+            subscriber = right.subscribe("/n")
+            assert await left.await_subscribed("/n", timeout=limit())
+            loop = left._endpoint.loop
+            connection = loop.peerings[right.node_id()].connection
+            link = connection.link
+            granted, link.credit = link.credit, link.sent
+            sent = 0
+            while not link.is_full:
+                await left.publish("/n", b"." * 16_384)
+                loop.publication.cut()
+                sent += 1
+            before = tasks()
+            waiting = [
+                asyncio.create_task(cancelled_at(lambda: left.publish("/n", b"no"), 1, late=late))
+                for _ in range(3)
+            ]
+            if late:
+                await until(lambda: tasks() == before + len(waiting))
+                link.grant(granted)
+                connection.wake()
+            assert [await each for each in waiting] == [(True, None)] * len(waiting)
+            if not late:
+                assert tasks() == before
+                link.grant(granted)
+                connection.wake()
+            await asyncio.wait_for(left.publish("/n", b"last"), limit())
+            assert [(await subscriber.get(limit())).data[:4] for _ in range(sent + 1)] == [
+                *[b"...."] * sent,
+                b"last",
+            ]
+            await until(lambda: tasks() == before)
+
+    run(main)
+
+
+@LATE
+def test_a_publish_that_is_cancelled_while_a_reader_elsewhere_is_full_has_published_nothing(
+    run: Run, late: bool
+) -> None:
+    async def main() -> None:
+        async with open_pair() as (left, right):
+            subscriber = right.subscribe("/n", queue_size=16, stall_seconds=None)
+            assert await left.await_subscribed("/n", timeout=limit())
+            before, sent = tasks(), 0
+            while not is_held(left._endpoint, "/n"):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(0.01):
+                        await left.publish("/n", b"yes")
+                        sent += 1
+                await turn()
+            waiting = [
+                asyncio.create_task(cancelled_at(lambda: left.publish("/n", b"no"), 1, late=late))
+                for _ in range(3)
+            ]
+            if late:
+                await until(lambda: tasks() == before + len(waiting))
+            else:
+                assert [await each for each in waiting] == [(True, None)] * len(waiting)
+                assert tasks() == before
+            last = asyncio.create_task(left.publish("/n", b"last"))
+            got = [(await subscriber.get(limit())).data for _ in range(sent + 1)]
+            assert got == [*[b"yes"] * sent, b"last"]
+            assert [await each for each in waiting] == [(True, None)] * len(waiting)
+            await last
+            await until(lambda: tasks() == before)
 
     run(main)
 
