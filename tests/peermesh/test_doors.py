@@ -370,6 +370,7 @@ FRONT_ENDS = re.compile(r"for (?:a front end|front ends|the loop|the hub|the sto
 PLAIN = ((r"Attaching\[(\w+)\]", r"\1"), (r"\bAsyncIterator\b", "Iterator"))
 """What is another type where calls wait in their thread."""
 
+
 def signature(function: Any, *, is_plain: bool) -> str:
     text = str(inspect.signature(function))
     for pattern, instead in PLAIN if is_plain else ():

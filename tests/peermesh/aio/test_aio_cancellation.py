@@ -15,6 +15,7 @@ import pytest
 from peermesh import aio
 from peermesh.aio import hot
 from peermesh.testing.time_limits import limit
+from tests.endpoint.flow.flows import is_held
 from tests.peermesh.aio.conftest import (
     Run,
     cancelled_after,
@@ -24,7 +25,6 @@ from tests.peermesh.aio.conftest import (
     turn,
     until,
 )
-from tests.endpoint.flow.flows import is_held
 
 LATE = pytest.mark.parametrize("late", [False, True], ids=["early", "late"])
 
@@ -404,9 +404,9 @@ def test_what_is_attached_may_be_cancelled_after_each_step(
             before = tasks(), len(asyncio.all_tasks())
             for steps in count(1):
                 was_cancelled, handle = await cancelled_after(attach, steps)
-                await until(lambda: (tasks(), len(asyncio.all_tasks())) == before or handle)
                 if not was_cancelled:
                     break
+                await until(lambda: (tasks(), len(asyncio.all_tasks())) == before)
             assert steps > 1, "it was cancelled nowhere"
             await handle.close()
             await until(lambda: (tasks(), len(asyncio.all_tasks())) == before)
