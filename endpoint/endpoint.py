@@ -297,7 +297,9 @@ class Endpoint(Bound):
         """End: no new peers, then the stores, then all that was published leaves.
 
         Waits for ``grace`` seconds at most for stores and peers that do not answer, and for some
-        seconds more for a disk in the middle of a write. May be called twice.
+        seconds more for a disk in the middle of a write. May be called twice, and does nothing in a
+        child process. In threads what was published goes ahead, for as long at most. There each
+        call waits for the end, and Ctrl-C ends the waiting: the endpoint ends on its own.
         """
         grace = arguments.seconds("grace", grace, default=GRACE_SECONDS)
         if self.loop.publication.is_forked:
@@ -648,8 +650,8 @@ class Endpoint(Bound):
     async def publish_batch(self, batch: Iterable[tuple[str, Value]]) -> None:
         """Publish many messages, in order, waiting for room between them.
 
-        A batch is taken a thousand at a time. Of those among which one is refused, or after which
-        the batch raises, some or all are not published.
+        Up to a thousand are taken at a time. Of those among which one is refused, or after which
+        the batch raises, some or all are not published; in threads, those before it are.
         """
         self._check_open()
         await self.loop.publication.publish_batch(batch)

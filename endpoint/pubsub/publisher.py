@@ -14,7 +14,7 @@ from wire.values import Value
 
 @public
 class Publisher(EitherClosing):
-    """Publishes on one topic (seed 7.1)."""
+    """Publishes on one topic (seed 7.1); in threads, many may share it."""
 
     def __init__(self, publication: Publication, topic: str) -> None:
         """Use ``Endpoint.publisher``."""
@@ -30,7 +30,7 @@ class Publisher(EitherClosing):
         await self._publication.publish(self.topic, data, to=to)
 
     def publish_nowait(self, data: Value, *, to: NodeId | None = None) -> None:
-        """Publish without waiting; raises ``OutboxFull`` where ``publish`` would wait."""
+        """Publish without waiting, or raise ``OutboxFull``; then nothing was sent."""
         self._publication.publish_nowait(self.topic, data, to)
 
     async def publish_batch(self, batch: Iterable[Value]) -> None:

@@ -56,9 +56,10 @@ _new = tuple.__new__
 class Subscriber(EitherClosing):
     """Messages on topics that begin with given prefixes, in a bounded queue (seed 7.1).
 
-    Read it with ``async for topic, data in subscriber``, or with ``get`` and ``poll``. Received
-    values are immutable; ``peermesh.plain`` gives dicts and lists. A subscriber that is full slows
-    its publishers down; see ``Missed`` for one that is not read at all.
+    Read it with ``async for topic, data in subscriber``, or with ``get`` and ``poll``. In threads
+    it is ``for``, and many may share it: each message goes to one of them. Received values are
+    immutable; ``peermesh.plain`` gives dicts and lists. A subscriber that is full slows its
+    publishers down; see ``Missed`` for one that is not read at all.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class Subscriber(EitherClosing):
 
     @property
     def dropped(self) -> int:
-        """Messages dropped because nobody read them for the stall time."""
+        """Messages dropped because the subscriber was not read for the stall time."""
         return self._mailbox.dropped
 
     def close(self) -> None:
@@ -179,7 +180,7 @@ class Subscriber(EitherClosing):
     # For the loop.
 
     def wake(self, more_follows: bool) -> None:  # noqa: FBT001 - called for each read: an argument by name costs more
-        """There is something to read."""
+        """There is something to read; if ``more_follows`` at once, a reader may let it gather."""
         self._wakeup.wake()
 
     def ready_count(self) -> int:

@@ -43,14 +43,16 @@ class ReplicaHandle(AsyncClosing):
 
     async def breathe(self) -> None:
         """Let others run, and wait until the core has room; for a front end."""
-        self.rest()
         await trio.lowlevel.checkpoint()
         await self.await_room()
+        self.rest()
 
     def rest(self) -> bool:
-        """Count anew from here; tells whether the core has room for more; for a front end."""
-        self._since_yield = 0
-        return self.runner.core.has_room() or self.runner.error is not None
+        """Tell whether the core has room for more, and count anew if so; for a front end."""
+        has_room = self.runner.core.has_room() or self.runner.error is not None
+        if has_room:  # Otherwise the next one waits, too, even if this one is cancelled.
+            self._since_yield = 0
+        return has_room
 
     async def await_room(self) -> None:
         """Wait until the core has room for more; for a front end."""

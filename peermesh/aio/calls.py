@@ -1540,8 +1540,8 @@ class Endpoint(Life):
     async def publish_batch(self, batch: Iterable[tuple[str, Value]]) -> None:
         """Publish many messages, in order, waiting for room between them.
 
-        A batch is taken a thousand at a time. Of those among which one is refused, or after which
-        the batch raises, some or all are not published.
+        Up to a thousand are taken at a time. Of those among which one is refused, or after which
+        the batch raises, some or all are not published; in threads, those before it are.
         """
         return await self._endpoint.publish_batch(batch)
 

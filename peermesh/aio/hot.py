@@ -71,9 +71,10 @@ class HostWakeup:
 class Subscriber(Core):
     """Messages on topics that begin with given prefixes, in a bounded queue (seed 7.1).
 
-    Read it with ``async for topic, data in subscriber``, or with ``get`` and ``poll``. Received
-    values are immutable; ``peermesh.plain`` gives dicts and lists. A subscriber that is full slows
-    its publishers down; see ``Missed`` for one that is not read at all.
+    Read it with ``async for topic, data in subscriber``, or with ``get`` and ``poll``. In threads
+    it is ``for``, and many may share it: each message goes to one of them. Received values are
+    immutable; ``peermesh.plain`` gives dicts and lists. A subscriber that is full slows its
+    publishers down; see ``Missed`` for one that is not read at all.
     """
 
     def __init__(self, passage: Passage, host: SubscriberHost, mailbox: Mailbox) -> None:

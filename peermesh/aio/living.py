@@ -102,7 +102,9 @@ class Life(Bound):
         """End: no new peers, then the stores, then all that was published leaves.
 
         Waits for ``grace`` seconds at most for stores and peers that do not answer, and for some
-        seconds more for a disk in the middle of a write. May be called twice.
+        seconds more for a disk in the middle of a write. May be called twice, and does nothing in a
+        child process. In threads what was published goes ahead, for as long at most. There each
+        call waits for the end, and Ctrl-C ends the waiting: the endpoint ends on its own.
         """
         self._grace = arguments.seconds("grace", grace, default=GRACE_SECONDS)
         if not self._endpoint.loop.publication.is_forked:

@@ -62,10 +62,12 @@ class EndpointLife(Bound):
         return self._endpoint.settings
 
     def shutdown(self, grace: Seconds = GRACE_SECONDS) -> None:
-        """End, after the peers have what was published before, or after ``grace`` seconds.
+        """End: no new peers, then the stores, then all that was published leaves.
 
-        Waits until the endpoint is over, in every thread that calls it. Does nothing in a child
-        process. Ctrl-C ends the waiting, and the endpoint ends on its own.
+        Waits for ``grace`` seconds at most for stores and peers that do not answer, and for some
+        seconds more for a disk in the middle of a write. May be called twice, and does nothing in a
+        child process. In threads what was published goes ahead, for as long at most. There each
+        call waits for the end, and Ctrl-C ends the waiting: the endpoint ends on its own.
         """
         self._life.close(arguments.seconds("grace", grace, default=GRACE_SECONDS))
 
@@ -76,7 +78,11 @@ class EndpointLife(Bound):
         self._outbound.publish_nowait(topic, data, to=to)
 
     def publish_batch(self, batch: Iterable[tuple[str, Value]]) -> None:
-        """Publish many messages, in order; those before a wrong one are published."""
+        """Publish many messages, in order, waiting for room between them.
+
+        Up to a thousand are taken at a time. Of those among which one is refused, or after which
+        the batch raises, some or all are not published; in threads, those before it are.
+        """
         self._outbound.publish_batch(batch)
 
     def publisher(self, topic: str) -> Publisher:

@@ -12,7 +12,7 @@ from wire.values import Value
 
 
 class Publisher(Closing):
-    """Publishes on one topic; safe to use from many threads."""
+    """Publishes on one topic (seed 7.1); in threads, many may share it."""
 
     def __init__(self, outbound: Outbound, topic: str) -> None:
         """Use ``Endpoint.publisher``."""
@@ -24,7 +24,7 @@ class Publisher(Closing):
         return f"<Publisher {self.topic!r}>"
 
     def publish(self, data: Value, *, to: NodeId | None = None) -> None:
-        """Publish, waiting for room; see ``peermesh.Publisher.publish``."""
+        """Publish, waiting for room; see ``Endpoint.publish``."""
         self._outbound.publish(self.topic, data, to=to)
 
     def publish_nowait(self, data: Value, *, to: NodeId | None = None) -> None:
@@ -32,7 +32,7 @@ class Publisher(Closing):
         self._outbound.publish_nowait(self.topic, data, to=to)
 
     def publish_batch(self, batch: Iterable[Value]) -> None:
-        """Publish many messages, in order; see ``peermesh.Publisher.publish_batch``."""
+        """Publish many messages, in order, waiting for room between them."""
         self._outbound.publish_batch((self.topic, data) for data in batch)
 
     def close(self) -> None:

@@ -46,9 +46,12 @@ class _Signalled(deque[Pair]):
 
 
 class Subscriber(Closing):
-    """Messages on topics that begin with given prefixes, in a bounded queue.
+    """Messages on topics that begin with given prefixes, in a bounded queue (seed 7.1).
 
-    Safe to use from many threads at once: each message goes to one of them.
+    Read it with ``async for topic, data in subscriber``, or with ``get`` and ``poll``. In threads
+    it is ``for``, and many may share it: each message goes to one of them. Received values are
+    immutable; ``peermesh.plain`` gives dicts and lists. A subscriber that is full slows its
+    publishers down; see ``Missed`` for one that is not read at all.
     """
 
     def __init__(
@@ -82,7 +85,8 @@ class Subscriber(Closing):
         """Wait for the next message, for ``timeout`` seconds at most.
 
         Raises ``TimeoutError`` then, and ``EndpointClosed`` when the subscriber is closed and read
-        to its end.
+        to its end; ``SubscriberOverflow`` if ``overflow="error"`` and the queue was full; in a
+        forked child ``ForkedEndpoint``.
         """
         deadline = None if timeout is None else _deadline(timeout)
         while True:
@@ -94,7 +98,8 @@ class Subscriber(Closing):
     def get_batch(self, timeout: Seconds = None) -> list[Pair]:
         """Wait for a message, and take all others that are there, too; raises as ``get`` does.
 
-        Its messages are plain pairs of topic and data.
+        The counterpart of ``publish_batch``, and the least that a message can cost its reader: its
+        messages are plain pairs of topic and data.
         """
         first = self.get(timeout)
         return [first, *self.poll()]
@@ -239,7 +244,7 @@ class Subscriber(Closing):
     # For the loop, in its thread.
 
     def wake(self, more_follows: bool) -> None:  # noqa: FBT001 - called for each read: an argument by name costs more
-        """There is something to read: let it gather, if more follows at once."""
+        """There is something to read; if ``more_follows`` at once, a reader may let it gather."""
         if self._descriptor is not None:
             self._settle()
         if self._is_waiting and not (more_follows and self._is_little()):

@@ -370,9 +370,6 @@ FRONT_ENDS = re.compile(r"for (?:a front end|front ends|the loop|the hub|the sto
 PLAIN = ((r"Attaching\[(\w+)\]", r"\1"), (r"\bAsyncIterator\b", "Iterator"))
 """What is another type where calls wait in their thread."""
 
-BY_HAND = {"Publisher", "Subscriber"}
-"""What threads have by hand, with words of their own."""
-
 
 def signature(function: Any, *, is_plain: bool) -> str:
     text = str(inspect.signature(function))
@@ -386,8 +383,7 @@ def signature(function: Any, *, is_plain: bool) -> str:
 def test_each_door_has_the_signatures_and_the_words_of_trio(name: str, api: Any) -> None:
     ours, theirs = getattr(api, name), getattr(peermesh, name)
     is_plain = api is blocking
-    is_by_hand = is_plain and name in BY_HAND
-    assert is_by_hand or inspect.getdoc(ours) == inspect.getdoc(theirs)
+    assert inspect.getdoc(ours) == inspect.getdoc(theirs)
     for member, described in members(theirs):
         text = inspect.getdoc(described) or ""
         if FRONT_ENDS.search(text) or member == "forked":
@@ -395,8 +391,7 @@ def test_each_door_has_the_signatures_and_the_words_of_trio(name: str, api: Any)
         if not (inspect.isfunction(described) or isinstance(described, property)):
             continue
         found = inspect.getattr_static(ours, member)
-        is_generated = getattr(found, "__module__", "").endswith(".calls")
-        assert inspect.getdoc(found) == text or (is_plain and not is_generated), member
+        assert inspect.getdoc(found) == text, member
         if isinstance(described, property):
             assert isinstance(found, property)
             continue

@@ -11,10 +11,13 @@ import importlib
 import inspect
 import pickle
 import pkgutil
+import re
 import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
 
@@ -27,8 +30,10 @@ import peermesh
 import stores
 import wire
 from endpoint.link.link import OutboxStatistics
+from endpoint.statistics import EndpointStatistics, PeerInfo
 from peermesh import aio, blocking, errors, names
 from peermesh.names import AIO, BLOCKING, COLOURED, SHARED, TRIO
+from stores.statistics import StoreStatistics
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGES = (wire, handshake, channels, stores, endpoint, peermesh)
@@ -216,6 +221,47 @@ def test_the_packages_of_errors_and_threads_come_with_the_name():
 
 def test_the_version_is_that_of_the_metadata():
     assert peermesh.__version__ == metadata.version("peermesh")
+
+
+def words_of_the_seed() -> dict[str, str]:
+    """Give the rows of the table that says where Broker's words are here."""
+    path = ROOT / "docs" / "coming-from-broker.md"
+    if not path.is_file():
+        pytest.skip("the tests of the wheel have no documents beside them")
+    section = path.read_text("utf-8").partition("\n## The seed's words\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.+?) \| (.+) \|$", section, re.MULTILINE)
+    return dict(rows)
+
+
+def is_here(said: str, row: str) -> bool:
+    """Tell whether what the table names by this is in the code: a module, a part of one, a call.
+
+    What is in ``row`` says whose a single name is: a setting for a configuration, or a figure.
+    """
+    if said.endswith("()"):
+        return any(hasattr(kind, said[:-2]) for kind in (peermesh.Endpoint, peermesh.Store))
+    if said.startswith("peermesh "):
+        return f"| `{said}` |" in (ROOT / "docs" / "commands.md").read_text("utf-8")
+    if said.startswith("--"):
+        options = (ROOT / "peermesh" / "cli").glob("*.py")
+        return any(f'"{said}"' in each.read_text("utf-8") for each in options)
+    kinds: tuple[type, ...] = (peermesh.Settings,)
+    if row.startswith("`broker_"):
+        kinds = (EndpointStatistics, PeerInfo, StoreStatistics)
+    if any(said in {field.name for field in fields(kind)} for kind in kinds):
+        return True
+    for name in (said, f"peermesh.{said}"):
+        with suppress(ImportError, AttributeError):
+            pkgutil.resolve_name(name)
+            return True
+    return False
+
+
+def test_what_stands_for_the_words_of_the_seed_is_there():
+    rows = words_of_the_seed()
+    said = [(row, each) for row, here in rows.items() for each in re.findall(r"`(.+?)`", here)]
+    assert len(said) > 40
+    assert [each for row, each in said if not is_here(each, row)] == []
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():

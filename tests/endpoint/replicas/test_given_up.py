@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 import trio
+import trio.testing
 
 from endpoint import Endpoint
 from endpoint.replicas.attaching import Backend
@@ -58,6 +59,31 @@ async def test_an_answer_of_a_keeper(kit, endpoint) -> None:
             async with given_up(kit, read, part._questions) as number:
                 part.carry_out(QueryAnswered(QueryFailed(number, ErrorCode.INVALID_DATA, "no")))
             assert not part._questions
+
+
+async def test_a_put_that_waits_for_room(endpoint, monkeypatch) -> None:
+    """The next one waits, too, although one before it was cancelled."""
+    monkeypatch.setattr("stores.replica.asked.outbox.UNRESOLVED_COUNT_MAX", 4)
+    monkeypatch.setattr("endpoint.replicas.handle.YIELD_COUNT", 1)
+    monkeypatch.setattr("endpoint.replicas.stores.store_handle.YIELD_COUNT", 1)
+    async with Endpoint() as other, endpoint.attach_clone("s") as clone:
+        taken: list[object] = []
+
+        async def put(number: int) -> None:
+            await clone.put(number, 0)
+            taken.append(number)
+
+        for number in range(20):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(put, number)
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.cancel_scope.cancel()
+        assert 0 < len(taken) < 10
+        async with other.attach_master("s") as master:
+            assert await endpoint.peer("127.0.0.1", await other.listen(), timeout=limit())
+            with trio.fail_after(limit()):
+                await (await clone.put("last", 0)).applied()
+            assert await master.keys() == [*taken, "last"]
 
 
 async def test_a_comparison_of_replicas(kit, endpoint) -> None:

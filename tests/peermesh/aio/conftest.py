@@ -105,6 +105,37 @@ async def cancelled_at(
     return (True, None) if task.cancelled() else (False, task.result())
 
 
+class CancelsAfter(trio.abc.Instrument):
+    """Cancels a task of asyncio after so many steps that tasks of trio take."""
+
+    def __init__(self, task: asyncio.Task[Any], steps: int) -> None:
+        self._task = task
+        self._steps = steps
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._steps -= 1
+        if self._steps == 0:
+            self._task.cancel()
+
+
+async def cancelled_after(
+    make: Callable[[], Coroutine[Any, Any, Any]], steps: int
+) -> tuple[bool, Any]:
+    """Tell whether a coroutine was cancelled after so many steps of trio, or what it gave before.
+
+    Turns of the asyncio loop would be no measure: it makes any number of them while a thread works.
+    """
+    task = asyncio.create_task(make())
+    cancels = CancelsAfter(task, steps)
+    trio.lowlevel.add_instrument(cancels)
+    try:
+        await asyncio.wait((task,), timeout=limit())
+    finally:
+        trio.lowlevel.remove_instrument(cancels)
+    assert task.done(), "it goes on although it was cancelled"
+    return (True, None) if task.cancelled() else (False, task.result())
+
+
 @pytest.fixture(autouse=True)
 def nothing_left() -> Any:
     """See to it that no run of trio is left in this thread."""

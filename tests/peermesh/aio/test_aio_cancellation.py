@@ -7,13 +7,24 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from peermesh import aio
+from peermesh.aio import hot
 from peermesh.testing.time_limits import limit
-from tests.peermesh.aio.conftest import Run, cancelled_at, open_pair, tasks, turn, until
+from tests.endpoint.flow.flows import is_held
+from tests.peermesh.aio.conftest import (
+    Run,
+    cancelled_after,
+    cancelled_at,
+    open_pair,
+    tasks,
+    turn,
+    until,
+)
 
 LATE = pytest.mark.parametrize("late", [False, True], ids=["early", "late"])
 
@@ -41,6 +52,104 @@ def test_a_publish_that_is_cancelled_has_published_nothing(run: Run, late: bool)
                 assert subscriber.poll() == []
                 await asyncio.wait_for(endpoint.publish("/t", 2), limit())
                 assert (await subscriber.get(limit())).data == 2
+
+    run(main)
+
+
+@LATE
+def test_a_publish_that_is_cancelled_at_the_turn_of_others_has_published_nothing(
+    run: Run, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("endpoint.pubsub.publishing.YIELD_COUNT", 0)  # Each one that is alone.
+
+    async def main() -> None:
+        async with open_pair() as (left, right):
+            subscriber = right.subscribe("/n")
+            assert await left.await_subscribed("/n", timeout=limit())
+            before = tasks()
+            for _ in range(10):
+                was_cancelled, _ = await cancelled_at(
+                    lambda: left.publish("/n", "no"), 1, late=late
+                )
+                assert was_cancelled, "it is the turn of others"
+                assert tasks() == before
+            await left.publish("/n", "last")
+            assert (await subscriber.get(limit())).data == "last"
+
+    run(main)
+
+
+@LATE
+def test_a_publish_that_is_cancelled_at_a_full_link_has_published_nothing(
+    run: Run, late: bool
+) -> None:
+    async def main() -> None:
+        async with open_pair() as (left, right):
+            subscriber = right.subscribe("/n")
+            assert await left.await_subscribed("/n", timeout=limit())
+            loop = left._endpoint.loop
+            connection = loop.peerings[right.node_id()].connection
+            link = connection.link
+            granted, link.credit = link.credit, link.sent
+            sent = 0
+            while not link.is_full:
+                await left.publish("/n", b"." * 16_384)
+                loop.publication.cut()
+                sent += 1
+            before = tasks()
+            waiting = [
+                asyncio.create_task(cancelled_at(lambda: left.publish("/n", b"no"), 1, late=late))
+                for _ in range(3)
+            ]
+            if late:
+                await until(lambda: tasks() == before + len(waiting))
+                link.grant(granted)
+                connection.wake()
+            assert [await each for each in waiting] == [(True, None)] * len(waiting)
+            if not late:
+                assert tasks() == before
+                link.grant(granted)
+                connection.wake()
+            await asyncio.wait_for(left.publish("/n", b"last"), limit())
+            assert [(await subscriber.get(limit())).data[:4] for _ in range(sent + 1)] == [
+                *[b"...."] * sent,
+                b"last",
+            ]
+            await until(lambda: tasks() == before)
+
+    run(main)
+
+
+@LATE
+def test_a_publish_that_is_cancelled_while_a_reader_elsewhere_is_full_has_published_nothing(
+    run: Run, late: bool
+) -> None:
+    async def main() -> None:
+        async with open_pair() as (left, right):
+            subscriber = right.subscribe("/n", queue_size=16, stall_seconds=None)
+            assert await left.await_subscribed("/n", timeout=limit())
+            before, sent = tasks(), 0
+            while not is_held(left._endpoint, "/n"):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(0.01):
+                        await left.publish("/n", b"yes")
+                        sent += 1
+                await turn()
+            waiting = [
+                asyncio.create_task(cancelled_at(lambda: left.publish("/n", b"no"), 1, late=late))
+                for _ in range(3)
+            ]
+            if late:
+                await until(lambda: tasks() == before + len(waiting))
+            else:
+                assert [await each for each in waiting] == [(True, None)] * len(waiting)
+                assert tasks() == before
+            last = asyncio.create_task(left.publish("/n", b"last"))
+            got = [(await subscriber.get(limit())).data for _ in range(sent + 1)]
+            assert got == [*[b"yes"] * sent, b"last"]
+            assert [await each for each in waiting] == [(True, None)] * len(waiting)
+            await last
+            await until(lambda: tasks() == before)
 
     run(main)
 
@@ -125,26 +234,106 @@ def test_a_get_that_is_cancelled_leaves_its_message(run: Run, late: bool) -> Non
 
 
 @LATE
-def test_a_put_that_is_cancelled_was_not_asked_for(run: Run, late: bool) -> None:
+def test_a_get_that_is_cancelled_leaves_no_task(run: Run, late: bool) -> None:
+    async def main() -> None:
+        async with aio.Endpoint() as endpoint:
+            subscriber = endpoint.subscribe("/n", local=True)
+            bell: Any = subscriber._wakeup
+            before = tasks(), len(asyncio.all_tasks())
+            for number in range(10):
+                waiting = asyncio.create_task(cancelled_at(subscriber.get, 1, late=late))
+                await until(lambda: bell._waiters)
+                if late:
+                    await endpoint.publish("/n", number)
+                was_cancelled, _ = await waiting
+                assert was_cancelled, "it waits for a message"
+                assert bell._waiters == []
+                assert [data for _, data in subscriber.poll()] == [number] * late
+                await until(lambda: (tasks(), len(asyncio.all_tasks())) == before)
+
+    run(main)
+
+
+@LATE
+def test_a_get_that_is_cancelled_while_others_run_leaves_its_message(
+    run: Run, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hot, "REFILLS", 1)
+
+    async def main() -> None:
+        async with aio.Endpoint() as endpoint:
+            subscriber = endpoint.subscribe("/n", local=True)
+            before = tasks()
+            for number in range(10):
+                await endpoint.publish("/n", number)
+                was_cancelled, _ = await cancelled_at(subscriber.get, 1, late=late)
+                assert was_cancelled, "it lets others run"
+                assert tasks() == before
+                assert (await subscriber.get(limit())).data == number
+
+    run(main)
+
+
+@LATE
+def test_a_put_that_is_cancelled_was_not_asked_for(
+    run: Run, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("endpoint.replicas.handle.YIELD_COUNT", 1)
+
     async def main() -> None:
         async with aio.Endpoint() as endpoint, endpoint.attach_master("s") as store:
             before = tasks()
-            for wait in (1, 2, 3):
-                last = await (await store.put("other", wait)).applied()
-                # Until it is the turn of others, at which a put waits.
-                for number in range(300):
-                    was_cancelled, receipt = await cancelled_at(
-                        lambda number=number: store.put("k", number), wait, late=late
-                    )
-                    if was_cancelled:
-                        break
-                    last = receipt
-                assert wait > 1 or was_cancelled
+            await (await store.put("k", 0)).applied()
+            for number in range(1, 10):
+                was_cancelled, _ = await cancelled_at(
+                    lambda number=number: store.put("k", -number), 1, late=late
+                )
+                assert was_cancelled, "it is the turn of others"
+                assert tasks() == before
                 assert await store.await_idle(limit())
-                if number:
-                    assert await store.get("k") == number - was_cancelled
-                assert last
-                await until(lambda: tasks() == before)
+                assert await store.get("k") == number - 1
+                await (await store.put("k", number)).applied()
+
+    run(main)
+
+
+async def fill(store: aio.Clone) -> int:
+    """Put one number after the other until a store has no room; give that which was not put."""
+    for number in range(100):
+        was_cancelled, _ = await cancelled_at(partial(store.put, number, 0), 2, late=False)
+        if was_cancelled:
+            return number
+    raise AssertionError("there is always room")
+
+
+@LATE
+def test_a_put_that_is_cancelled_while_there_is_no_room_was_not_asked_for(
+    run: Run, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("endpoint.replicas.handle.YIELD_COUNT", 1)
+    monkeypatch.setattr("stores.replica.asked.outbox.UNRESOLVED_COUNT_MAX", 4)
+
+    async def main() -> None:
+        async with aio.Endpoint() as endpoint, aio.Endpoint() as other:
+            store = await endpoint.attach_clone("s")
+            before = tasks()
+            count = await fill(store)
+            assert count
+            assert tasks() == before
+            waiting = [
+                asyncio.create_task(cancelled_at(partial(store.put, "no", 0), 2, late=late))
+                for _ in range(3)
+            ]
+            if late:
+                await until(lambda: tasks() == before + len(waiting))
+            else:
+                await asyncio.wait(waiting)
+                assert tasks() == before
+            async with other.attach_master("s") as master:
+                assert await other.peer("127.0.0.1", await endpoint.listen(), timeout=limit())
+                assert [await each for each in waiting] == [(True, None)] * len(waiting)
+                await (await asyncio.wait_for(store.put("last", 0), limit())).applied()
+                assert await master.keys() == [*range(count), "last"]
 
     run(main)
 
@@ -183,6 +372,44 @@ def test_what_is_attached_for_a_task_that_is_cancelled_is_closed(
             assert wait > 1, "it was cancelled nowhere"
             await handle.close()
             await until(lambda: tasks() == before)
+
+    run(main)
+
+
+ON_DISK: dict[str, Callable[[aio.Endpoint, Path], Any]] = {
+    "master on disk": lambda endpoint, path: endpoint.attach_master("s", "sqlite", path=path),
+    "replica on disk": lambda endpoint, path: endpoint.attach_replica(
+        "r", voters=["a"], backend="sqlite", path=path
+    ),
+    "log on disk": lambda endpoint, path: endpoint.attach_log("l", backend="sqlite", path=path),
+    "log_replica on disk": lambda endpoint, path: endpoint.attach_log_replica(
+        "q", voters=["a"], backend="sqlite", path=path
+    ),
+}
+
+
+@pytest.mark.parametrize("what", [*ATTACHING, *ON_DISK])
+def test_what_is_attached_may_be_cancelled_after_each_step(
+    run: Run, what: str, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with aio.Endpoint(name="a") as endpoint:
+
+            async def attach() -> Any:
+                if what in ATTACHING:
+                    return await ATTACHING[what](endpoint)
+                return await ON_DISK[what](endpoint, tmp_path / "file")
+
+            await (await attach()).close()
+            before = tasks(), len(asyncio.all_tasks())
+            for steps in count(1):
+                was_cancelled, handle = await cancelled_after(attach, steps)
+                if not was_cancelled:
+                    break
+                await until(lambda: (tasks(), len(asyncio.all_tasks())) == before)
+            assert steps > 1, "it was cancelled nowhere"
+            await handle.close()
+            await until(lambda: (tasks(), len(asyncio.all_tasks())) == before)
 
     run(main)
 
