@@ -145,7 +145,7 @@ def test_what_is_no_entry_is_named_by_partition_offset_and_column(body, text):
 def test_a_key_that_is_no_utf8_is_named_by_its_place():
     spoiled = b"\x62k\xff"
     run = Run(3, 7, 2, 1, encode((None, encode("x"), spoiled, encode("y"))))
-    with pytest.raises(DecodeError, match="^log orders, partition 3, offset 8, column key: "):
+    with pytest.raises(DecodeError, match=r"^log orders, partition 3, offset 8, column key: "):
         rows(whole(run_of((None, "x"))), whole(run))
     page = Rows([encode("k"), spoiled], [encode("x"), encode("y")], [1, 2])
     with pytest.raises(DecodeError, match=r"^store totals, key b'k\\xff', column key: "):
