@@ -121,13 +121,16 @@ class _LogBatch:
         """Give the batch."""
         return pa.record_batch(
             {
-                "key": _texts(self._keys),
+                "key": _texts(self._keys, self._place),
                 "partition": _numbers(pa.int32(), self._partitions),
                 "offset": _numbers(pa.int64(), self._offsets),
                 "timestamp": _numbers(_TIME, self._times),
                 "value": _values(self._values, self._format),
             }
         )
+
+    def _place(self, number: int) -> str:
+        return _Places(self._log, self._partitions[number], self._offsets[number])(0)
 
 
 class _Places:
@@ -186,11 +189,14 @@ class _StoreBatch:
         """Give the batch."""
         return pa.record_batch(
             {
-                "key": _texts(self._keys),
+                "key": _texts(self._keys, self._place),
                 "value": _values(self._values, self._format),
                 "revision": _numbers(pa.int64(), self._revisions),
             }
         )
+
+    def _place(self, number: int) -> str:
+        return f"store {self._store}, key {(self._keys[number] or b'')[:KEY_SHOWN]!r}"
 
 
 # -- one column ------------------------------------------------------------------------------------
@@ -271,8 +277,12 @@ def _finite(found: object) -> object:
             return found
 
 
-def _texts(items: Sequence[bytes | None]) -> pa.Array:
-    return pa.array(items, pa.binary()).cast(pa.string())
+def _texts(items: Sequence[bytes | None], where: Where) -> pa.Array:
+    try:
+        return pa.array(items, pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid as error:
+        wrong = (n for n, item in enumerate(items) if item and _text(item).encode() != item)
+        raise DecodeError(f"{where(next(wrong))}, column key: it is no text: {error}") from None
 
 
 def _values(items: Sequence[bytes | None], value_format: ValueFormat) -> pa.Array:

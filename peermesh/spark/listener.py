@@ -9,7 +9,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from peermesh.blocking import Endpoint
 from peermesh.spark.joining import AnyStore
-from peermesh.spark.progress import TOPIC, Progress, summarize
+from peermesh.spark.progress import TOPIC, Progress, reason_of, summarize
 from peermesh.spark.records import progress_key
 from wire.errors import MeshError, OutboxFull
 
@@ -47,9 +47,9 @@ class MeshListener(StreamingQueryListener):
         self._tell(Progress(self._job, self._name(str(event.id)), "idle"))
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
-        """Publish the end, with the first line of the reason."""
-        reason = (event.exception or "").partition("\n")[0]
-        state = "failed" if reason else "stopped"
+        """Publish the end, with the line that says why."""
+        reason = reason_of(event.exception or "")
+        state = "failed" if event.exception else "stopped"
         self._tell(Progress(self._job, self._name(str(event.id)), state, reason=reason))
 
     def _name(self, query: str) -> str:

@@ -127,6 +127,16 @@ def _offsets(found: Any) -> dict[str, int] | None:  # noqa: ANN401 - whatever Sp
     return {name: offset for name, offset in found.items() if type(offset) is int}
 
 
+def reason_of(text: str) -> str:
+    """Give the line of Spark's text of an error that says why.
+
+    What Python has raised stands behind Spark's own words, at the end of a traceback; otherwise it
+    is the first line.
+    """
+    trace = text.rpartition("Traceback (most recent call last):\n")[2]
+    return next((line for line in trace.splitlines() if line[:1].strip()), "")
+
+
 # What a store knows of jobs.
 
 

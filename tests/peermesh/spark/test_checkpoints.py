@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -216,6 +217,32 @@ def test_hadoops_client_fetches_and_sends_a_token(spark, tmp_path):
         stream.write(bytearray(b"some"))
         stream.close()
         assert known.getFileStatus(path).getLen() == 4
+
+
+def test_a_query_waits_for_a_gateway_that_is_killed_and_started_again_on_its_file(
+    spark, source, tmp_path
+):
+    gateway = Gateway("alone", tmp_path, is_alone=True)
+    gateway.start([])
+    starts = []
+
+    def kill(batch):
+        """The batch goes on at once, and meets no gateway until that has started."""
+        if batch in {2, 5}:
+            gateway.end()
+            starts.append(pool.submit(gateway.start, []))
+
+    with ThreadPoolExecutor() as pool:
+        try:
+            place, output = f"webhdfs://{gateway.address}/query", tmp_path / "output"
+            query = run(spark, Kind.HDFS, source, place, output, meanwhile=kill)
+            assert [each.result() for each in starts] == [None, None]
+            assert query.exception() is None
+            assert_exact(Kind.HDFS, source, output)
+            assert state_of(spark, place) == trial.recount(source)
+        finally:
+            pool.shutdown()
+            gateway.end()
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from peermesh.spark.filters import text_of_key
 from peermesh.spark.offsets import Piece
 from peermesh.spark.options import ValueFormat
 from stores.log.runs import Run
+from stores.table.rows import Rows
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import DecodeError
@@ -139,6 +140,16 @@ def test_what_is_no_entry_is_named_by_partition_offset_and_column(body, text):
     run = Run(3, 7, 2, 1, encode(body))
     with pytest.raises(DecodeError, match=text):
         rows(whole(run))
+
+
+def test_a_key_that_is_no_utf8_is_named_by_its_place():
+    spoiled = b"\x62k\xff"
+    run = Run(3, 7, 2, 1, encode((None, encode("x"), spoiled, encode("y"))))
+    with pytest.raises(DecodeError, match=r"^log orders, partition 3, offset 8, column key: "):
+        rows(whole(run_of((None, "x"))), whole(run))
+    page = Rows([encode("k"), spoiled], [encode("x"), encode("y")], [1, 2])
+    with pytest.raises(DecodeError, match=r"^store totals, key b'k\\xff', column key: "):
+        list(columns.store_batches([page], "totals", STRING))
 
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.integers(-70_000, 70_000) | st.floats()

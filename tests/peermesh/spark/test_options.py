@@ -71,7 +71,7 @@ def test_what_makes_no_sense_is_refused(more, text):
     ("name", "value"),
     [
         ("keyColumns", "a"), ("topicColumn", "a"), ("valueColumn", "a"), ("writeMode", "upsert"),
-        ("writeId", "x"),
+        ("writeId", "x"), ("nullKeys", "drop"),
     ],
 )  # fmt: skip
 def test_an_option_of_the_sink_is_refused_by_the_source(name, value):
@@ -86,7 +86,7 @@ def test_an_option_of_the_sink_is_refused_by_the_source(name, value):
         ("startingOffsets", "latest"), ("endingTimestamp", "2026-01-01T00:00:00Z"),
         ("maxOffsetsPerTrigger", "7"), ("failOnDataLoss", "false"), ("consumer", "x"),
         ("pollTimeout", "1"), ("valueFormat", "binary"), ("minPartitions", "2"),
-        ("maxTasks", "2"), ("rowsPerTask", "2"),
+        ("maxTasks", "2"), ("rowsPerTask", "2"), ("valueSchema", "a BIGINT"),
     ],
 )  # fmt: skip
 def test_an_option_of_the_source_is_refused_by_the_sink(name, value):

@@ -6,13 +6,22 @@ import json
 import subprocess
 import sys
 from dataclasses import asdict, replace
+from uuid import uuid4
 
 import pytest
 
 from peermesh import Batch, Entry
+from peermesh.blocking import Endpoint
 from peermesh.spark import Ledger
 from peermesh.spark.options import Writing
-from peermesh.spark.progress import TOPIC, JobOverview, Progress, overview, summarize
+from peermesh.spark.progress import (
+    TOPIC,
+    JobOverview,
+    Progress,
+    overview,
+    reason_of,
+    summarize,
+)
 from peermesh.spark.publication import publish_in_store
 from peermesh.spark.records import RESERVED, Taken, progress_key
 from peermesh.testing.time_limits import limit
@@ -145,3 +154,89 @@ def test_what_a_batch_skipped_is_told_and_what_earlier_ones_did_is_not():
     older = dict(asdict(report()))
     del older["skipped"]
     assert Progress.of(older) == report()
+
+
+# Texts of Spark 4.3.0, without most of their frames.
+
+IN_A_TASK = """\
+org.apache.spark.api.python.PythonException: [PYTHON_EXCEPTION] An exception was thrown from the \
+Python worker: Traceback (most recent call last):
+  File "/opt/peermesh/spark/sink.py", line 112, in write
+    return self._sink.take(iterator)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/opt/peermesh/spark/rows.py", line 87, in take
+    raise InvalidData(
+peermesh.errors.InvalidData: column 'key' is null in row 2 of task 0, and belongs to the key: \
+filter such rows out, or leave them out and count them with the option nullKeys=drop
+ SQLSTATE: 38000
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException\
+(PythonRunner.scala:1097)
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+"""
+
+IN_THE_SOURCE = """\
+org.apache.spark.SparkException: [PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python \
+streaming data source perform latestOffset: Traceback (most recent call last):
+  File "/opt/pyspark/sql/streaming/python_streaming_source_runner.py", line 281, in main
+    latest_offset_admission_control_func(reader, infile, outfile)
+  File "/opt/peermesh/spark/reading.py", line 116, in _losses
+    raise DataLoss(explain_losses(self._log.name(), lost))
+peermesh.spark.reading.DataLoss: log orders, partition 1: the entries 10 to 12 are gone before \
+they were read. To go on without, set the option failOnDataLoss to false
+ SQLSTATE: 38000
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+"""
+
+IN_FOREACH_BATCH = """\
+py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: Traceback (most \
+recent call last):
+  File "/opt/pyspark/sql/utils.py", line 163, in call
+    self.func(DataFrame(jdf, wrapped_session_jdf), batch_id)
+  File "/opt/job.py", line 33, in write
+    raise ValueError("mine")
+ValueError: mine
+
+\tat py4j.Protocol.getReturnValue(Protocol.java:476)
+"""
+
+IN_THE_JVM = """\
+org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] partition 0, offset 0, column \
+value: the record is not of the schema: a SQLSTATE: P0001
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        (IN_A_TASK, "peermesh.errors.InvalidData: column 'key' is null", "nullKeys=drop"),
+        (IN_THE_SOURCE, "peermesh.spark.reading.DataLoss: log orders, partition 1: ", "to false"),
+        (IN_FOREACH_BATCH, "ValueError: mine", "mine"),
+        (IN_THE_JVM, "org.apache.spark.SparkRuntimeException: [USER_RAISED_EX", "SQLSTATE: P0001"),
+        ("", "", ""),
+    ],
+    ids=["task", "source", "foreachBatch", "JVM", "none"],
+)
+def test_the_reason_is_the_line_that_says_why(text, start, end):
+    reason = reason_of(text)
+    assert (reason.startswith(start), reason.endswith(end)) == (True, True), reason
+    assert reason in text
+    assert "\n" not in reason
+
+
+def test_a_listener_publishes_the_reason_of_a_query_that_failed(mesh):
+    pytest.importorskip("pyspark")
+    from pyspark.sql.streaming.listener import QueryTerminatedEvent
+
+    from peermesh.spark import MeshListener
+
+    with Endpoint() as observer:
+        heard = observer.subscribe(TOPIC)
+        observer.peer("127.0.0.1", int(mesh[1].rpartition(":")[2]))
+        mesh[0].await_peer(observer.node_id(), timeout=limit())
+        listener = MeshListener(mesh[0], "job")
+        for exception in (IN_A_TASK, None):
+            listener.onQueryTerminated(QueryTerminatedEvent(uuid4(), uuid4(), exception, None))
+        failed, stopped = (Progress.of(heard.get(timeout=limit())[1]) for _ in range(2))
+    assert (failed.state, failed.reason) == ("failed", reason_of(IN_A_TASK))
+    assert (stopped.state, stopped.reason) == ("stopped", "")

@@ -12,6 +12,7 @@ import pytest
 from peermesh.spark import Ledger, parsed, upsert_batch
 from peermesh.spark.records import is_reserved
 from peermesh.testing.time_limits import limit
+from wire.errors import InvalidData
 
 pytestmark = pytest.mark.spark
 
@@ -180,6 +181,14 @@ def test_a_query_in_update_mode_upserts_and_a_store_is_a_table(
         "c2"
     ]
     assert [row.value for row in entries.where("key = '7'").collect()] == ["seven"]
+
+
+def test_an_upsert_with_a_null_key_is_refused_by_column_and_row(spark, table):
+    store, _ = table
+    frame = spark.sql("SELECT * FROM VALUES ('a', 1), (NULL, 2) AS (k, v)")
+    with pytest.raises(InvalidData, match="column 'k' is null in row 2 of batch 7"):
+        upsert_batch(store, "k")(frame, 7)
+    assert content(store) == {}
 
 
 def test_a_table_is_written_once_under_its_write_id(spark, table):

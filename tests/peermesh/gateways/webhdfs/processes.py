@@ -1,4 +1,4 @@
-"""Three gateways in processes of their own, whose replicas are on disk and elect their leader."""
+"""Gateways in processes of their own, on disk: three that elect their leader, or one alone."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ T = TypeVar("T")
 
 
 class Gateway:
-    """``peermesh serve webhdfs --voters`` in a process of its own."""
+    """``peermesh serve webhdfs`` in a process of its own: of the group, or with a master."""
 
-    def __init__(self, name: str, folder: Path) -> None:
-        self._role = ["--voters", ",".join(NAMES)] if name in NAMES else ["--replica"]
+    def __init__(self, name: str, folder: Path, *, is_alone: bool = False) -> None:
+        of_group = ["--voters", ",".join(NAMES)] if name in NAMES else ["--replica"]
+        self._role = [] if is_alone else of_group
         self._name = name
         self._store = f"files:{folder / name}.db"
         self.address = self.mesh = "127.0.0.1:0"

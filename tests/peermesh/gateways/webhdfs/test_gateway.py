@@ -5,20 +5,28 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from collections import Counter
 from contextlib import asynccontextmanager, closing
 
 import pytest
 
+from endpoint.replicas import freed_memory
 from peermesh import blocking
 from peermesh.gateways.limits import HEAD_SIZE_MAX
 from peermesh.gateways.webhdfs.limits import CHUNK_SIZE, ERASED_CHUNKS_MAX, UPLOAD_BATCH_CHUNKS
 from peermesh.gateways.webhdfs.nodes import Node, children_key, encode_node, entry_key
 from peermesh.testing.time_limits import limit
 from peermesh.testing.webhdfs import RemoteException, WebHDFSClient, url
+from stores.disk import sqlite
 from stores.scanning import PAGE_COUNT_MAX
 from wire.errors import AddressInUse, CredentialsError, InsecureAddress
+from wire.limits import MIB
 
 TOKEN = "a token of some length".replace(" ", "-")
+LARGE = 48 * MIB
+"""More than a store's history keeps, or its process of what was freed."""
+
+COMMITS_MAX = 100
 
 
 def await_keys(store, count):
@@ -211,6 +219,38 @@ def test_a_directory_is_deleted_as_a_whole_and_its_space_is_given_back(store, cl
     assert client.delete("/d", recursive=True) is False
     assert client.names("/") == ["keep"]
     await_keys(store, 3)
+
+
+def test_eight_chunks_of_an_upload_are_one_batch(store, client):
+    sizes = [UPLOAD_BATCH_CHUNKS, UPLOAD_BATCH_CHUNKS, 5]
+    client.create("/large", bytes(sum(sizes) * CHUNK_SIZE), overwrite=False)
+    chunks = [entry for entry in store.entries() if entry.key[1] == "chunk"]
+    by_batch = Counter(entry.revision for entry in chunks)
+    assert [by_batch[revision] for revision in sorted(by_batch)] == sizes == [8, 8, 5]
+
+
+def test_memory_and_disk_of_what_is_deleted_are_given_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite, "FREE_PAGES_MAX", 256)
+    is_trimmed = threading.Event()
+    monkeypatch.setattr(freed_memory, "trim", is_trimmed.set)
+    path = tmp_path / "files.db"
+    with (
+        blocking.Endpoint() as endpoint,
+        endpoint.attach_master("files", blocking.Backend.SQLite, path=path) as store,
+        blocking.serve_webhdfs(store) as gateway,
+        WebHDFSClient(gateway.host, gateway.port) as client,
+    ):
+        client.create("/large", bytes(LARGE), overwrite=False)
+        full = path.stat().st_size
+        assert full > LARGE
+        assert client.delete("/large")
+        await_keys(store, 1)
+        for number in range(COMMITS_MAX):  # Each gives back some, and frees some of the journal.
+            if path.stat().st_size < full // 3:
+                break
+            client.make_directories(f"/{number}")
+        assert path.stat().st_size < full // 3
+        assert is_trimmed.wait(limit())
 
 
 def test_an_upload_that_is_cut_leaves_no_file_and_no_chunks(store, gateway, client):
