@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import re
@@ -121,6 +122,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.get_closest_marker("spark") is None and item.location[0] not in LONG_FILES
         )
     )
+
+
+def pytest_collection_finish() -> None:
+    """Take what was imported and collected for permanent.
+
+    A test that looks for what is left behind would go through half a million objects for it, which
+    takes a third of a second.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
