@@ -14,6 +14,7 @@ import pytest
 
 from peermesh import aio
 from peermesh.aio import hot
+from peermesh.errors import BackendFailure
 from peermesh.testing.time_limits import limit
 from tests.endpoint.flow.flows import is_held
 from tests.peermesh.aio.conftest import (
@@ -298,11 +299,15 @@ def test_a_put_that_is_cancelled_was_not_asked_for(
 
 
 async def fill(store: aio.Clone) -> int:
-    """Put one number after the other until a store has no room; give that which was not put."""
-    for number in range(100):
-        was_cancelled, _ = await cancelled_at(partial(store.put, number, 0), 2, late=False)
-        if was_cancelled:
-            return number
+    """Put one number after the other until a store has no room; give that which was not put.
+
+    What is put before the mesh has its turn is asked for together, and counts once it has.
+    """
+    async with asyncio.timeout(limit()):
+        for number in count():
+            was_cancelled, _ = await cancelled_at(partial(store.put, number, 0), 2, late=False)
+            if was_cancelled:
+                return number
     raise AssertionError("there is always room")
 
 
@@ -400,12 +405,22 @@ def test_what_is_attached_may_be_cancelled_after_each_step(
                     return await ATTACHING[what](endpoint)
                 return await ON_DISK[what](endpoint, tmp_path / "file")
 
-            await (await attach()).close()
+            async def attach_and_close() -> None:
+                """Wait, too, for the thread of one that was cancelled: it closes the file."""
+                async with asyncio.timeout(limit()):
+                    while True:
+                        with suppress(BackendFailure):
+                            await (await attach()).close()
+                            return
+                        await turn()
+
+            await attach_and_close()
             before = tasks(), len(asyncio.all_tasks())
             for steps in count(1):
                 was_cancelled, handle = await cancelled_after(attach, steps)
                 if not was_cancelled:
                     break
+                await attach_and_close()
                 await until(lambda: (tasks(), len(asyncio.all_tasks())) == before)
             assert steps > 1, "it was cancelled nowhere"
             await handle.close()
