@@ -87,9 +87,10 @@ async def test_two_clones_that_are_promoted_apart_do_not_both_go_on() -> None:
             await (await clone.put(number, number)).applied()
             terms.add(clone.part.core.epoch)
         assert len(terms) == 2
+        # Once they have met, the loser is in the winner's term.
+        loser = min(clones, key=lambda clone: clone.part.core.epoch)
         with pair.left.subscribe_status() as status, pair.right.subscribe_status() as others:
             await pair.join()
-            loser = min(clones, key=lambda clone: clone.part.core.epoch)
             await told(status if loser is clones[0] else others, StatusCode.STORE_DEPOSED)
         assert [clone.is_master() for clone in clones].count(True) == 1
         assert await loser.await_idle(timeout=limit())
