@@ -280,6 +280,16 @@ DOORS = [
         ("tests/peermesh/aio/test_aio_life.py::test_a_session_that_is_lost_cancels_its_block",),
     ),
     Safeguard(
+        "a mutation that is cancelled while there is no room leaves the next one waiting",
+        "after one that was cancelled 255 are taken that a store has no room for",
+        "endpoint/replicas/handle.py",
+        "        if has_room:  # Otherwise the next one waits, too, even if this one is cancelled.\n",
+        "        if True:\n",
+        (
+            "tests/peermesh/aio/test_aio_cancellation.py::test_a_put_that_is_cancelled_while_there_is_no_room_was_not_asked_for",
+        ),
+    ),
+    Safeguard(
         "trio's endpoint runs in trio's tasks",
         "an endpoint of the wrong door fails with a text of trio's insides",
         "endpoint/endpoint.py",
