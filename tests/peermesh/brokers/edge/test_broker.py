@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import select
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -270,67 +271,63 @@ async def _serve(broker, ends: trio.Event, task_status=trio.TASK_STATUS_IGNORED)
         await ends.wait()
 
 
-async def test_a_broker_that_ends_takes_no_more_and_waits_for_what_it_took(kit, monkeypatch):
+@asynccontextmanager
+async def open_unread(kit, monkeypatch):
+    """A broker that is about to end: of twelve messages four wait there for the reader."""
     for module in (incoming, outgoing, relay, subscription):
         monkeypatch.setattr(module, "WINDOW", 4)
-    async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
-        endpoint = await stack.enter_async_context(Endpoint())
-        tree = await stack.enter_async_context(EmbeddedTree(endpoint))
-        registry = tree.session()
-        broker = EdgeBroker(registry)
-        ends = trio.Event()
-        await nursery.start(_serve, broker, ends)
-        default = parse_addresses(await registry.read("/topics"))
-        publisher = await stack.enter_async_context(Publisher(registry))
-        reader = await stack.enter_async_context(Subscriber(registry))
-        await reader.subscribe("a")
-        for number in range(12):
-            await publisher.send("a", number)
-        await kit.until(lambda: reader.available() == 8)  # Four of them wait for the reader.
-        ends.set()
-        await kit.until(lambda: broker._is_leaving)
-        async with await trio.open_tcp_stream(*default.sender) as late:
-            assert await late.receive_some() == b""
-        assert await registry.read("/topics") != "null"
-        assert [data for _, data in await kit.take(reader, 8)] == list(range(8))
-        await kit.until(lambda: publisher.statistics()[0].count == 8)
-        await kit.until(lambda: not broker.is_active)
-        while await registry.read("/topics") != "null":
-            pass
-        assert (publisher.statistics()[0].waiting, reader.available()) == (4, 0)
-        nursery.cancel_scope.cancel()
-
-
-async def test_a_broker_that_ends_waits_no_longer_than_its_bound(kit, monkeypatch, caplog):
-    for module in (incoming, outgoing, relay, subscription):
-        monkeypatch.setattr(module, "WINDOW", 4)
-    monkeypatch.setattr(subscription, "STALL_SECONDS", math.inf)
-    monkeypatch.setattr("peermesh.brokers.edge.broker.LEAVE_SECONDS", 0.05)
     async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
         endpoint = await stack.enter_async_context(Endpoint())
         tree = await stack.enter_async_context(EmbeddedTree(endpoint))
         registry, ends = tree.session(), trio.Event()
-        first = EdgeBroker(registry)
-        await nursery.start(_serve, first, ends)
+        broker = EdgeBroker(registry)
+        await nursery.start(_serve, broker, ends)
         publisher = await stack.enter_async_context(Publisher(registry))
         reader = await stack.enter_async_context(Subscriber(registry))
         await reader.subscribe("a")
         for number in range(12):
             await publisher.send("a", number)
-        await kit.until(lambda: reader.available() == 8)  # Four of them wait for the reader.
-        ends.set()
-        await kit.until(lambda: "waited 0.05 s for subscribers to take" in caplog.text)
-        await kit.until(lambda: not first.is_active)
-        with trio.fail_after(limit()):
-            while await registry.read("/topics") != "null" or await registry.children("/topics"):
-                pass
-        assert (publisher.statistics()[0].waiting, reader.available()) == (8, 8)
-        async with EdgeBroker(registry) as second:
-            await second.active()
-            assert [data for _, data in await kit.take(reader, 12)] == list(range(12))
-            assert await publisher.flush(limit())
-        assert not reader.available()
+        await kit.until(lambda: reader.available() == 8)
+        yield SimpleNamespace(
+            registry=registry, broker=broker, ends=ends, publisher=publisher, reader=reader
+        )
         nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_that_ends_takes_no_more_and_waits_for_what_it_took(kit, monkeypatch):
+    async with open_unread(kit, monkeypatch) as at:
+        default = parse_addresses(await at.registry.read("/topics"))
+        at.ends.set()
+        await kit.until(lambda: at.broker._is_leaving)
+        async with await trio.open_tcp_stream(*default.sender) as late:
+            assert await late.receive_some() == b""
+        assert await at.registry.read("/topics") != "null"
+        assert [data for _, data in await kit.take(at.reader, 8)] == list(range(8))
+        await kit.until(lambda: at.publisher.statistics()[0].count == 8)
+        await kit.until(lambda: not at.broker.is_active)
+        while await at.registry.read("/topics") != "null":
+            pass
+        assert (at.publisher.statistics()[0].waiting, at.reader.available()) == (4, 0)
+
+
+async def test_a_broker_that_ends_waits_no_longer_than_its_bound(kit, monkeypatch, caplog):
+    monkeypatch.setattr(subscription, "STALL_SECONDS", math.inf)
+    monkeypatch.setattr("peermesh.brokers.edge.broker.LEAVE_SECONDS", 0.05)
+    async with open_unread(kit, monkeypatch) as at:
+        at.ends.set()
+        await kit.until(lambda: "waited 0.05 s for subscribers to take" in caplog.text)
+        await kit.until(lambda: not at.broker.is_active)
+        with trio.fail_after(limit()):
+            while await at.registry.read("/topics") != "null":
+                pass
+            while await at.registry.children("/topics"):
+                pass
+        assert (at.publisher.statistics()[0].waiting, at.reader.available()) == (8, 8)
+        async with EdgeBroker(at.registry) as second:
+            await second.active()
+            assert [data for _, data in await kit.take(at.reader, 12)] == list(range(12))
+            assert await at.publisher.flush(limit())
+        assert not at.reader.available()
 
 
 async def test_a_client_that_is_cut_off_leaves_the_registry(kit, free_port):
