@@ -262,11 +262,14 @@ class Session:
 
 @contextmanager
 def started(tree: Path, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """Run this file with the packages of a checkout; it ends when its input does."""
+    """Run this file with the packages of a checkout; it ends when its input does.
+
+    Spark's own Python processes look for packages where they run first, so that is the checkout.
+    """
     environment = {**os.environ, "PYTHONPATH": str(tree), "PYSPARK_PYTHON": sys.executable}
     process = subprocess.Popen(
         [sys.executable, "-P", __file__, *map(str, arguments)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=tree,
     )  # fmt: skip
     try:
         yield process
