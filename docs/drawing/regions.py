@@ -8,7 +8,17 @@ from typing import Final
 
 import channels
 import handshake
-from drawing import doors, figures, group_page, house, log_page, module_page, protocols, store_page
+from drawing import (
+    doors,
+    figures,
+    file_formats,
+    group_page,
+    house,
+    log_page,
+    module_page,
+    protocols,
+    store_page,
+)
 from drawing.channel_trials import (
     CONSUMER_STATES,
     PRODUCER_STATES,
@@ -50,6 +60,7 @@ from wire import messages
 REGIONS: Final[dict[str, Callable[[], str]]] = {
     "ratios": figures.ratios,
     "settings": house.settings,
+    "file-formats": file_formats.file_formats,
     "limits-to-set": partial(house.settings, are_limits=True),
     "arrival-limits": lambda: limits_table("net.acceptor", "net.arrivals", "net.network"),
     "stranger-limits": lambda: limits_table(
@@ -165,7 +176,6 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
         "stores.questions",
         "stores.history",
         "stores.watches",
-        "stores.epochs",
     ),
     "quota-limits": lambda: limits_table("stores.quota", "endpoint.replicas.freed_memory"),
     "log-queries": lambda: log_page.log_payloads(log_messages.Query),

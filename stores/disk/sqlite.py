@@ -111,7 +111,8 @@ class SQLiteFile:
         """That of the file, as it was found."""
         self.is_new = False
         """Whether it was made by being opened."""
-        self._format = layout
+        self.layout = layout
+        """What the file has in it once it is open."""
         self._place = ""
         self._synchronous = synchronous
         self._is_upgraded_unkept = upgrade
@@ -122,7 +123,7 @@ class SQLiteFile:
     def connection(self) -> sqlite3.Connection:
         """The open connection; raises ``BackendFailure`` if there is none."""
         if self._connection is None:
-            raise BackendFailure(f"{self.path} is closed: start the {self._format.owner} anew")
+            raise BackendFailure(f"{self.path} is closed: start the {self.layout.owner} anew")
         return self._connection
 
     @contextlib.contextmanager
@@ -136,7 +137,7 @@ class SQLiteFile:
             with self.failures_explained():
                 connection = self._open()
                 self._check_mark(connection)
-                if self.version != self._format.version:
+                if self.version != self.layout.version:
                     self._keep_copy(connection)
                 with self.transaction():
                     self._prepare(connection)
@@ -160,14 +161,14 @@ class SQLiteFile:
             with self.failures_explained():
                 connection = self._open()
                 self._check_mark(connection)
-                if self.version != self._format.version:
+                if self.version != self.layout.version:
                     # Nothing of it may stay in a log that has the old name.
                     connection.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
         except BaseException as error:
             self._abandon(error)
             raise
         self.close()
-        if self.version == self._format.version:
+        if self.version == self.layout.version:
             return None
         aside = free_name(f"{self._place}.schema{self.version}")
         with self._system_explained():
@@ -192,7 +193,7 @@ class SQLiteFile:
             if self._place and not os.path.exists(self._place):
                 raise BackendFailure(
                     f"{self._place} was removed while it was in use: nothing of it is kept."
-                    f" {self._format.remedy}"
+                    f" {self.layout.remedy}"
                 )
 
     def _give_back(self, connection: sqlite3.Connection) -> None:
@@ -248,7 +249,7 @@ class SQLiteFile:
 
     def damage(self, what: str) -> BackendFailure:
         """Give the error of a file that is not what was written."""
-        remedy = self._format.remedy
+        remedy = self.layout.remedy
         return BackendFailure(f"{self.path} is damaged ({what:.120}): do not use it. {remedy}")
 
     def connect(self) -> sqlite3.Connection:
@@ -308,7 +309,7 @@ class SQLiteFile:
 
     def _check_mark(self, connection: sqlite3.Connection) -> None:
         """Learn the version of a file that is ours, and refuse all others."""
-        ours, self.version = self._format, self._format.version
+        ours, self.version = self.layout, self.layout.version
         self.is_new = _is_new(connection)
         if self.is_new:
             return
@@ -326,14 +327,14 @@ class SQLiteFile:
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         if self.is_new:
-            connection.execute(f"PRAGMA application_id = {self._format.mark}")
-            for statement in self._format.schema.split(";"):
+            connection.execute(f"PRAGMA application_id = {self.layout.mark}")
+            for statement in self.layout.schema.split(";"):
                 connection.execute(statement)
         elif self.is_integrity_checked:
             (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             if found != "ok":
                 raise self.damage(found)
-        connection.execute(f"PRAGMA user_version = {self._format.version}")
+        connection.execute(f"PRAGMA user_version = {self.layout.version}")
 
     def _keep_copy(self, connection: sqlite3.Connection) -> None:
         """Keep a file of an earlier format beside the one that it becomes."""
@@ -359,7 +360,7 @@ class SQLiteFile:
         sync_path(folder)
 
     def _explain(self, error: sqlite3.Error) -> str:
-        what, owner, remedy = self._format.what, self._format.owner, self._format.remedy
+        what, owner, remedy = self.layout.what, self.layout.owner, self.layout.remedy
         match getattr(error, "sqlite_errorname", ""):
             case "SQLITE_BUSY" | "SQLITE_LOCKED":
                 advice = f"another {owner} has it; a {what}'s file belongs to one {owner} at a time"
