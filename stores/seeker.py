@@ -1,4 +1,4 @@
-"""Decides which leader a proxy of a store, or a follower or a proxy of a log, follows.
+"""Decides which leader a proxy of a store or log follows.
 
 Leaders compare by epoch, then by entity, at every reader in the same way. One of an earlier term is
 never followed. One of the same term is followed if it is later, or if the present one is lost.

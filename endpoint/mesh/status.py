@@ -45,11 +45,13 @@ class StatusCode(StrEnum):
     RULES_REFUSED = "rules_refused"
     """Files of roles or accounts have changed and cannot be used: the old ones stay in force."""
     STORE_MASTER_FOUND = "store_master_found"
-    """A clone of this endpoint is in touch with its master, and has its state."""
+    """A clone, replica or proxy of this endpoint is in touch with a master, or with a leader of its
+    group, which may be another one than before. A replica that leads itself tells nothing."""
     STORE_MASTER_LOST = "store_master_lost"
-    """A clone of this endpoint is out of touch: it serves what it has, until that is stale."""
+    """A clone, replica or proxy of this endpoint is out of touch: its group elects, or its master
+    is not heard. A clone or replica serves what it has, a clone until that is stale."""
     STORE_SECOND_MASTER = "store_second_master"
-    """A keeper of a log at this endpoint has heard a second one of its name."""
+    """A proxy of this endpoint has heard a second leader of its store or log. It follows one."""
     STORE_DEPOSED = "store_deposed"
     """A master of this endpoint is a clone now, since another one was promoted."""
     REPLICA_REGRESSED = "replica_regressed"
