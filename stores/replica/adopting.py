@@ -27,6 +27,11 @@ REPEAT_TICKS: Final = 3
 SOURCE_TICKS: Final = 20
 """Ticks without a word of the clone that cedes, after which clones are asked anew."""
 
+STRANDED_TICKS: Final = 5
+"""Ticks without a leader's word after which a clone that holds nothing goes over to another group of
+its store. A leader that is there speaks each tick; if the first word of the other one were enough,
+a clone in reach of both would change with each greeting, and greet them all each time."""
+
 PROMISE_TICKS: Final = 20
 """Ticks for which a clone that said what it holds hears no leader of before: it shall not hold more
 than it said while the master decides by that."""
@@ -66,6 +71,8 @@ class Adoption:
         self._promised: EndpointId | None = None
         """The master that was told last what a clone holds."""
         self._ticks = self._promise_ticks = self._promised_term = 0
+        self._stranded_ticks = 0
+        """For how long a clone was of a group of which it heard no leader."""
 
     @property
     def is_under_way(self) -> bool:
@@ -146,9 +153,10 @@ class Adoption:
                 self._tell(sender)
         elif is_led:
             pass
-        elif greeting.aim is Aim.ANEW or own.held() == START:
+        elif greeting.aim is Aim.ANEW or (own.held() == START and self._is_stranded):
+            self._stranded_ticks = 0
             self._adopter.begin_anew()
-        else:
+        elif own.held() > START:
             self._tell(sender)
 
     def _tell(self, sender: EndpointId) -> None:
@@ -161,6 +169,10 @@ class Adoption:
         """True where a master lives; a clone leads only for as long as it takes to cede."""
         own = self._standing
         return own.is_served or (own.is_master and own.leader is not None)
+
+    @property
+    def _is_stranded(self) -> bool:
+        return self._stranded_ticks >= STRANDED_TICKS
 
     def obey(self, to: MemberId) -> None:
         """Cede to a master."""
@@ -187,6 +199,8 @@ class Adoption:
     def tick(self) -> None:
         """Let a tick pass: what has no answer is said again, or given up."""
         self._promise_ticks -= 1
+        is_alone = self._standing.group is not None and self._standing.leader is None
+        self._stranded_ticks = self._stranded_ticks + 1 if is_alone else 0
         self._ticks += 1
         if self._claim is not None:
             self._claim.tick()

@@ -1,7 +1,9 @@
-"""Who writes and reads: counters, lists, registers; each call and its answer is recorded."""
+"""Who writes to the store and reads it; each call and its answer is recorded."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from random import Random
 
 import trio
@@ -11,6 +13,13 @@ from peermesh.testing.history import History
 from peermesh.testing.replica_handle import ReplicaHandle
 from tests.jepsen.group import Group
 from wire.errors import GuardFailed, MeshError
+from wire.values import Value
+
+KINDS = ("increment", "push", "compare_and_set", "revise", "put", "get", "get")
+"""What is called, as often as it is named."""
+
+SORTS = {"increment": "counter", "push": "list", "revise": "revised"}
+"""Which keys it is called on: of any other one, registers."""
 
 CALLS_OF_A_KEY = 60
 """Calls on one key before another one takes its place: long ones are slow to check."""
@@ -52,14 +61,51 @@ class Clients:
         self.answered.unpark_all()
 
     async def _call(self, process: str, handle: ReplicaHandle) -> None:
-        kind = self._chance.choice(("increment", "push", "compare_and_set", "put", "get", "get"))
+        kind = self._chance.choice(KINDS)
         key, arguments = self._what(kind)
-        at = trio.current_time
-        began = at()
-        number = self.history.begin(process, kind, key, *arguments, at=began, node=handle.node.name)
+        if kind == "revise":
+            await self._revise(process, handle, key, arguments)
+        else:
+            act = partial(self._act, handle, kind, key, arguments)
+            await self._record(process, handle, kind, (key, *arguments), act)
+
+    async def _revise(
+        self, process: str, handle: ReplicaHandle, key: str, arguments: tuple[int, ...]
+    ) -> None:
+        """Change a key if it has the revision still that a replica shows, however old that is.
+
+        Each value of such a key is another one, so that revisions and values stand for each other.
+        """
+        (value,) = arguments
         with trio.move_on_after(PATIENCE_SECONDS):
             try:
-                result = await self._act(handle, kind, key, arguments)
+                entry = await handle.entry(key)
+            except MeshError:
+                return
+            revision = None if entry is None else entry.revision
+            kind = "put_unique" if entry is None else "compare_and_set"
+            expected = () if entry is None else (entry.value,)
+
+            async def act() -> tuple[object, ...]:
+                await (await handle.compare_and_set(key, value, revision)).applied()
+                return (True,)
+
+            await self._record(process, handle, kind, (key, *expected, value), act)
+
+    async def _record(
+        self,
+        process: str,
+        handle: ReplicaHandle,
+        kind: str,
+        arguments: tuple[Value, ...],
+        act: Callable[[], Awaitable[tuple[object, ...]]],
+    ) -> None:
+        at = trio.current_time
+        began = at()
+        number = self.history.begin(process, kind, *arguments, at=began, node=handle.node.name)
+        with trio.move_on_after(PATIENCE_SECONDS):
+            try:
+                result = await act()
             except GuardFailed:
                 result = (False,)
             except MeshError as error:
@@ -108,18 +154,18 @@ class Clients:
                 return ()
 
     def _what(self, kind: str) -> tuple[str, tuple[int, ...]]:
-        if self._calls == 3 * CALLS_OF_A_KEY:
+        if self._calls == (len(SORTS) + 1) * CALLS_OF_A_KEY:
             self._take_other_keys()
         self._calls += 1
         self._values += 1
-        sort = {"increment": "counter", "push": "list"}.get(kind, "register")
+        sort = SORTS.get(kind, "register")
         if kind == "get":
-            sort = self._chance.choice(("counter", "list", "register"))
+            sort = self._chance.choice((*SORTS.values(), "register"))
         key = f"{sort} {self._keys}"
         match kind:
             case "increment":
                 return key, (1,)
-            case "push":
+            case "push" | "revise":
                 return key, (self._values,)
             case "put":
                 return key, (self._chance.randrange(4),)

@@ -11,7 +11,8 @@ from peermesh import StatusCode
 from peermesh.testing.disks import FailingWrite, SlowSync, probe_calls
 from peermesh.testing.time_limits import limit
 from tests.jepsen.clients import Clients
-from tests.jepsen.group import NODES, VOTERS, Group
+from tests.jepsen.group import LOG, NODES, STORE, VOTERS, Group
+from tests.jepsen.logs import Appender
 
 WRITES_MAX = 60
 """How many writes are acknowledged, at most, before a follower or a lost leader comes back."""
@@ -23,10 +24,13 @@ LONG_SYNC_SECONDS = 1.5
 class Nemesis:
     """Breaks one thing, waits until the group serves, mends it, and waits until all are level."""
 
-    def __init__(self, group: Group, clients: Clients, seed: int) -> None:
+    def __init__(self, group: Group, clients: Clients, appender: Appender, seed: int) -> None:
         self.group = group
         self.clients = clients
+        self.appender = appender
         self.done: Counter[str] = Counter()
+        self.fail_overs: Counter[str] = Counter()
+        """By failure, how often another one led after it, or all had been killed."""
         self.seconds: dict[str, list[float]] = {}
         """By failure, how long no write was acknowledged after it."""
         self._chance = Random(seed)
@@ -50,6 +54,9 @@ class Nemesis:
         leader = await self.group.leader()
         await failure(leader)
         await self.clients.await_write()
+        await self.appender.await_append()
+        if failure == self.kill_all or await self.group.leader() != leader:
+            self.fail_overs[failure.__name__] += 1
 
     # -- failures --------------------------------------------------------------------------------
 
@@ -102,14 +109,16 @@ class Nemesis:
         await self.group[leader].heal_disk()
 
     async def restore_an_old_file(self, leader: str) -> None:
-        """Start a voter with a file that lacks what it has acknowledged: it has to notice."""
+        """Start a voter with files that lack what it has acknowledged: it has to notice."""
         name = self._follower(leader)
         await self.group.kill(name)
         old = self.group.keep(name)
         await self.group.start(name)
         await self.clients.await_write()
+        await self.appender.await_append()
         await self._write_on()
         assert await self.group.handles[name].await_idle(limit(60))
+        assert await self.group.logs[name].await_idle(limit(60))
         await self.group.kill(name)
         self.group.put_back(name, old)
         await self.group[name].restart()
@@ -118,7 +127,8 @@ class Nemesis:
             told = 0
             async for event in events:
                 told += event.status is StatusCode.REPLICA_REGRESSED
-                if told == 2:  # It says that it lacks something, and then that it has it again.
+                # Each says that it lacks something, and then that it has it again.
+                if told == 2 * len((STORE, LOG)):
                     break
 
     def _follower(self, leader: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,33 +13,39 @@ import trio
 from peermesh.testing.checkers import linearizable
 from peermesh.testing.cluster import open_cluster
 from peermesh.testing.history import History
+from peermesh.testing.swarm.log_ledger import LogLedger
 from peermesh.testing.time_limits import limit
 from tests.jepsen.clients import Clients
 from tests.jepsen.group import EDGES, NODES, Group
+from tests.jepsen.logs import Appender, Consumer, check_the_log
 from tests.jepsen.nemesis import Nemesis
 from tests.jepsen.violation import Violation
 from tests.jepsen.watchers import Watcher, compare
 
 CLIENTS = 6
 WATCHERS = 2
+CONSUMERS = 2
 
 
 @dataclass
 class Found:
     """What a run saw."""
 
-    failures: dict[str, int] = field(default_factory=dict)
+    failures: Counter[str] = field(default_factory=Counter)
+    fail_overs: Counter[str] = field(default_factory=Counter)
+    """Those after which another one led."""
     seconds: dict[str, list[float]] = field(default_factory=dict)
-    endings: dict[str, int] = field(default_factory=dict)
+    endings: Counter[str] = field(default_factory=Counter)
+    entries: int = 0
+    """Entries of logs that were acknowledged."""
 
-    def add(self, nemesis: Nemesis, history: History) -> None:
-        for name, count in nemesis.done.items():
-            self.failures[name] = self.failures.get(name, 0) + count
+    def add(self, nemesis: Nemesis, history: History, ledger: LogLedger) -> None:
+        self.failures += nemesis.done
+        self.fail_overs += nemesis.fail_overs
+        self.entries += ledger.acknowledged
         for name, seconds in nemesis.seconds.items():
             self.seconds.setdefault(name, []).extend(seconds)
-        for operation in history.operations():
-            name = operation.ending.value
-            self.endings[name] = self.endings.get(name, 0) + 1
+        self.endings += Counter(each.ending.value for each in history.operations())
 
 
 async def run(failures: int, seed: int, found: Found, world: str = "process") -> None:
@@ -49,26 +56,34 @@ async def run(failures: int, seed: int, found: Found, world: str = "process") ->
             group = Group(cluster, directory)
             for node in NODES:
                 await group.attach(node)
-            clients = Clients(group, seed)
-            nemesis = Nemesis(group, clients, seed)
+            clients, ledger = Clients(group, seed), LogLedger()
+            appender = Appender(group, ledger, "appender", seed)
+            consumers = [
+                Consumer(group, ledger, f"consumer {number}", seed + number)
+                for number in range(CONSUMERS)
+            ]
+            nemesis = Nemesis(group, clients, appender, seed)
             watchers = [Watcher(group, seed + number) for number in range(WATCHERS)]
             async with trio.open_nursery() as nursery:
                 for number in range(CLIENTS):
                     nursery.start_soon(clients.live, number)
-                for watcher in watchers:
-                    nursery.start_soon(watcher.live)
+                nursery.start_soon(appender.live)
+                for follower in (*watchers, *consumers):
+                    nursery.start_soon(follower.live)
                 await clients.await_write()
                 for _ in range(failures):
                     await nemesis.strike()
-                clients.is_ending = True
+                clients.is_ending = appender.is_ending = True
                 group.moved.unpark_all()
                 while clients.living:
                     await clients.answered.park()
-                for watcher in watchers:
-                    watcher.end()
+                await appender.has_ended.wait()
+                for follower in (*watchers, *consumers):
+                    follower.end()
             await _check_the_end(group)
+            await check_the_log(group, ledger, consumers)
     compare(watchers)
-    found.add(nemesis, clients.history)
+    found.add(nemesis, clients.history, ledger)
     check(clients.history)
 
 
@@ -109,6 +124,14 @@ def tell(found: Found) -> None:
             f"{name}: {len(seconds)} times, no write for {p50:.2f} s (median), {p95:.2f} s (p95),"
             f" {seconds[-1]:.2f} s (longest)\n"
         )
-    counts = ", ".join(f"{count} {name}" for name, count in sorted(found.failures.items()))
-    endings = ", ".join(f"{count:,} {name}" for name, count in sorted(found.endings.items()))
-    sys.stdout.write(f"failures: {counts}\ncalls: {endings}\n")
+    sys.stdout.write(
+        f"failures: {_in_words(found.failures)}\n"
+        f"of these took the lead away: {_in_words(found.fail_overs)}\n"
+        f"calls: {_in_words(found.endings)}\n"
+        f"entries of logs: {found.entries:,}\n"
+    )
+
+
+def _in_words(counts: Counter[str]) -> str:
+    each = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
+    return f"{counts.total():,} ({each})"

@@ -11,8 +11,9 @@ from pathlib import Path
 from random import Random
 from time import monotonic
 
+from peermesh.testing.swarm.drawing import draw
 from peermesh.testing.swarm.page import write
-from peermesh.testing.swarm.plan import Plan, draw
+from peermesh.testing.swarm.plan import Plan
 from peermesh.testing.swarm.running import Report, run_plan
 from peermesh.testing.swarm.shrinking import keep, smallest
 from peermesh.testing.swarm.sweep import FAILURES_MAX, Totals, sweep
@@ -106,6 +107,8 @@ def _tell(plan: Plan, report: Report) -> None:
     _say(f"edges: {', '.join(f'{edge.dialler}-{edge.acceptor}' for edge in plan.edges)}")
     for number, member in enumerate(plan.members):
         _say(f"member {number}: {member}{' (master)' if number == plan.master else ''}")
+    if plan.groups is not None:
+        _say(f"groups: {plan.groups}")
     for number, fault in enumerate(plan.faults):
         _say(f"fault {number}: {fault.begin:g} s to {fault.end:g} s: {fault.trouble}")
     for name, value in asdict(report).items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -12,6 +12,10 @@ from wire.values import Value
 
 class Broken(Exception):  # a fact about what is tested, which ends the run
     """A promise was broken. The text says which, by whom, and what was seen."""
+
+
+class Stuck(Broken):  # liveness: what should have happened has not
+    """Nothing is wrong any more, and still it does not become right."""
 
 
 class Author(NamedTuple):
@@ -172,8 +176,8 @@ class Store:
         """Whether a master in memory was killed, or a clone promoted: then what was acknowledged
         may be lost. That all agree, and that nothing is there twice, is promised still."""
         self._asked: list[Asked] = []
-        self._revisions: dict[Author, int] = {}
-        self._shown: dict[tuple[int, frozenset[tuple[bytes, bytes]]], Author] = {}
+        self._revisions: dict[Hashable, int] = {}
+        self._shown: dict[tuple[int, frozenset[tuple[bytes, bytes]]], Hashable] = {}
 
     def ask(self, author: Author, kind: str) -> Asked:
         """Note a mutation before it is asked for."""
@@ -194,7 +198,7 @@ class Store:
             if asked.author == author and not asked.is_applied and not asked.is_unknown
         ]
 
-    def show(self, replica: Author, revision: int, table: Mapping[bytes, bytes]) -> None:
+    def show(self, replica: Hashable, revision: int, table: Mapping[bytes, bytes]) -> None:
         """Note what a replica shows; raises ``Broken`` if it went back."""
         left, right = (table.get(encode(half)) for half in HALVES)
         if left != right:
@@ -244,6 +248,29 @@ class Store:
             if number <= last.get(author, -1):
                 raise Broken(f"{author} pushed {number} once, and the journal is {journal}")
             last[author] = number
+
+
+class GroupStore(Store):
+    """The same of a store that a group keeps: each replica may lead, and no master knows all."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        super().__init__()
+        self._meanings: dict[tuple[int, bytes], bytes] = {}
+
+    def change(self, key: bytes, value: bytes, revision: int) -> None:
+        """Note what a replica says that a revision made of a key; raises ``Broken``."""
+        known = self._meanings.setdefault((revision, key), value)
+        if known != value:
+            raise Broken(f"revision {revision} of {key!r} was {known!r}, and is {value!r}")
+
+    def check_prefixes(self) -> None:
+        """Raise ``Broken`` if two replicas, or two lives of one, differed at one revision."""
+        known: dict[int, frozenset[tuple[bytes, bytes]]] = {}
+        for (revision, items), replica in self._shown.items():
+            if known.setdefault(revision, items) != items:
+                differing = sorted(known[revision] ^ items)
+                raise Broken(f"two states of revision {revision}: {replica} shows {differing}")
 
 
 def own_key(asked: Asked) -> Value:

@@ -27,12 +27,15 @@ def figures(first: int, totals: Totals) -> str:
     """Write what a sweep added up to, as a table."""
     rows = (
         ("seeds", f"{first:,} to {first + totals.seeds - 1:,}"),
+        ("with voters and a log", f"{totals.grouped:,}"),
         ("failed", f"{len(totals.failures):,}"),
         ("members", f"{totals.members:,}, the largest swarm with {totals.members_max}"),
         ("faults", f"{totals.faults:,}"),
         ("messages published", f"{totals.published:,}"),
         ("messages delivered", f"{totals.delivered:,}"),
+        ("clones promoted", f"{totals.successions:,}"),
         ("mutations acknowledged", f"{totals.applied:,}"),
+        ("entries of logs acknowledged", f"{totals.appended:,}"),
         ("steps of tasks", f"{totals.steps:,}"),
         ("virtual time", f"{totals.virtual_seconds / 3600:,.1f} h"),
         ("longest healing", f"{totals.healing_seconds_max:.1f} s of virtual time"),

@@ -6,7 +6,9 @@ import logging
 from collections.abc import Callable, Mapping
 
 from peermesh.testing.swarm.contest import Contest
-from peermesh.testing.swarm.ledgers import Broken, Messages, Store
+from peermesh.testing.swarm.holder import Books
+from peermesh.testing.swarm.ledgers import Broken, GroupStore, Messages, Store
+from peermesh.testing.swarm.log_ledger import LogLedger
 from peermesh.testing.swarm.plan import Plan
 from wire.errors import BackendFailure
 
@@ -23,10 +25,19 @@ class Records(logging.Handler):
             is_near=lambda author, reader: distances[author][reader] <= plan.ttl,
         )
         self.store = Store()
-        self.contest = Contest()
-        self.attempts = 0
+        self.led = Books(self.store, Contest(), self.fail)
+        self.elected: Books | None = None
+        """Of the store that a group keeps, if there is one."""
+        if plan.groups is not None:
+            self.elected = Books(GroupStore(), Contest(is_renewed=True), self.fail)
+        self.log = LogLedger()
         self.heir: int | None = None
-        """Who was promoted. What the last master told nobody else is lost then, on purpose."""
+        """Who was promoted last. What the last master told nobody else is lost then, on purpose."""
+        self.heir_path = ""
+        """The heir's file."""
+        self.successions = 0
+        """Promotions that were done."""
+        self._heir_paths = 0
         self.broken: Exception | None = None
 
     def fail(self, error: Exception) -> None:
@@ -49,15 +60,22 @@ class Records(logging.Handler):
             broken.__cause__ = record.exc_info[1]
         self.fail(broken)
 
-    def next_attempt(self) -> int:
-        """Number an attempt at the prize."""
-        self.attempts += 1
-        return self.attempts
+    def next_heir_path(self) -> str:
+        """Name a file that no heir has had."""
+        self._heir_paths += 1
+        return f"heir {self._heir_paths}.db"
 
-    def succeed(self, heir: int) -> None:
-        """A clone was promoted."""
-        self.heir = heir
+    def succeed(self, heir: int, path: str) -> None:
+        """A clone was promoted, with this file."""
+        self.heir, self.heir_path = heir, path
+        self.successions += 1
         self.store.is_volatile = True
+
+    @property
+    def applied(self) -> int:
+        """Count the mutations that were acknowledged."""
+        of_group = 0 if self.elected is None else self.elected.ledger.applied
+        return self.store.applied + of_group
 
     def start_master(self, table: Mapping[bytes, tuple[bytes, int]], revision: int) -> None:
         """A master has started."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from math import inf
 from random import Random
 from typing import Final
 
@@ -13,27 +12,27 @@ import trio
 from endpoint.link.connection import Connection
 from endpoint.link.limits import TRANSIT_MARK, WINDOW_SIZE, LinkLimits
 from peermesh.testing.simulation import Simulation, run
-from peermesh.testing.swarm.ledgers import JOURNAL, Author, Broken
+from peermesh.testing.swarm.drawing import draw
+from peermesh.testing.swarm.holder import Holder
+from peermesh.testing.swarm.ledgers import Author, Broken, Stuck
 from peermesh.testing.swarm.node import Node
-from peermesh.testing.swarm.plan import PUBLISHED, ClockSkew, Plan, draw
+from peermesh.testing.swarm.plan import PUBLISHED, Plan
 from peermesh.testing.swarm.records import Records
+from peermesh.testing.swarm.settling import (
+    HEALING_SECONDS,
+    settle_log,
+    settle_store,
+    until,
+    why_unled,
+)
 from peermesh.testing.swarm.troubles import Troubles
-from wire.decoding import decode
-from wire.encoding import encode
 from wire.logs import logger_of
 
 WATCH_SECONDS: Final = 0.5
 """How often everybody is looked at."""
 
-HEALING_SECONDS: Final = 60.0
-"""How long healing may take: the longest silence that peers bear, some dials, and room to spare."""
-
 CALM_SECONDS: Final = 20.0
 """How long a message may take when all is well: behind all that was published before."""
-
-
-class Stuck(Broken):  # liveness: what should have happened has not
-    """Nothing is wrong any more, and still it does not become right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +46,12 @@ class Report:
     delivered: int
     applied: int
     """Mutations that were acknowledged."""
+    appended: int
+    """Entries of the log that were acknowledged."""
+    successions: int
+    """Promotions of a clone."""
+    is_grouped: bool
+    """Whether it has voters and a log."""
     healing_seconds: float
     """Virtual time from the end of the trouble until all agreed."""
     virtual_seconds: float
@@ -88,11 +93,11 @@ class Swarm:
             await trio.sleep_until(self.plan.trouble_seconds)
             begin = trio.current_time()
             self._note_what_was_heard()
-            await self._until(self._why_not_converged, HEALING_SECONDS)
+            await until(self._why_not_converged, HEALING_SECONDS)
             self.healing_seconds = trio.current_time() - begin
             await self._check_barriers()
             await self._check_calm()
-            await self._check_store()
+            await self._check_stores()
             self._look()
             self.seconds = trio.current_time()
             nursery.cancel_scope.cancel()
@@ -129,19 +134,18 @@ class Swarm:
             waiting = peering.connection.link.statistics().data_bytes
             if waiting > TRANSIT_MARK.high + LinkLimits().reserve + WINDOW_SIZE:
                 raise Broken(f"{node} holds {waiting} bytes for one peer")
-        shown = node.table() if node.index != self.plan.master else None
+        if node.led is not None and node.index != self.plan.master:
+            self._note_what_is_shown(node.led, node.author)
+        if node.voter is not None:
+            self._note_what_is_shown(node.voter, node.voter.replica)
+
+    @staticmethod
+    def _note_what_is_shown(holder: Holder, replica: Hashable) -> None:
+        shown = holder.table()
         if shown is not None:
-            self.records.store.show(node.author, *shown)
+            holder.books.ledger.show(replica, *shown)
 
     # Liveness.
-
-    async def _until(self, why_not: Callable[[], str], seconds: float) -> None:
-        """Wait until there is no reason left; raises ``Stuck`` with the reason after a time."""
-        deadline = trio.current_time() + seconds
-        while reason := why_not():
-            if trio.current_time() >= deadline:
-                raise Stuck(f"after {seconds:g} s: {reason}")
-            await trio.sleep(WATCH_SECONDS / 2)
 
     def _note_what_was_heard(self) -> None:
         """Remember how far each connection is: one that is silent still may be lost yet."""
@@ -177,24 +181,7 @@ class Swarm:
             digests.add(core.digest())
         if len(digests) > 1:
             return f"there are {len(digests)} views of the mesh"
-        return self._why_no_store()
-
-    def _why_no_store(self) -> str:
-        for node in self.nodes:
-            has_store = node.index == self.plan.master or self.plan.members[node.index].has_clone
-            if has_store and node.table() is None:
-                return f"{node} has no store"
-        masters = [node for node in self.nodes if node.store and node.store.is_master()]
-        is_right = len(masters) == (self.plan.master is not None)
-        return "" if is_right else f"{len(masters)} are masters"
-
-    def _why_not_expired(self) -> str:
-        is_any_wrong = any(isinstance(fault.trouble, ClockSkew) for fault in self.plan.faults)
-        for node in self.nodes:
-            key = node.overdue_key(HEALING_SECONDS if is_any_wrong else inf)
-            if key is not None:
-                return f"{node} has {key!r} still"
-        return ""
+        return why_unled(self.plan, self.nodes)
 
     def _neighbours(self, index: int) -> Iterator[int]:
         for edge in self.plan.edges:
@@ -230,46 +217,18 @@ class Swarm:
             missing = [each for each in owed if not self.records.messages.has(*each)]
             return f"{len(missing)} messages are missing, such as {missing[0]}" if missing else ""
 
-        await self._until(why_not, CALM_SECONDS)
+        await until(why_not, CALM_SECONDS)
 
-    async def _check_store(self) -> None:
-        for node in self.nodes:
-            node.is_quiet = True
-        holders = [node for node in self.nodes if node.store is not None]
-        if not holders:
-            return
-        holders.sort(key=lambda node: node.store is not None and node.store.is_master())
-        for node in holders:
-            await self._await_idle(node)
-        # What expires changes the store while nobody asks: between one idle replica and the next.
-        await self._until(self._why_not_expired, HEALING_SECONDS)
-        for node in holders:
-            await self._await_idle(node)
-        shown = {node: node.table() for node in holders}
-        if len({(table and table[0]) for table in shown.values()}) > 1:
-            revisions = {node: table and table[0] for node, table in shown.items()}
-            raise Stuck(f"all are idle, at different revisions: {revisions}")
-        self._compare([table[1] for table in shown.values() if table is not None])
-
-    async def _await_idle(self, node: Node) -> None:
-        assert node.store is not None
-        outcome = await node.store.await_idle(timeout=HEALING_SECONDS)
-        if not outcome:
-            raise Stuck(f"{node}: {outcome.reason}")
-        open_requests = self.records.store.open(node.author)
-        if open_requests:
-            raise Stuck(f"{node} is idle, and nobody answered {open_requests[0]}")
-
-    def _compare(self, tables: list[dict[bytes, bytes]]) -> None:
-        last = tables[-1]
-        if any(table != last for table in tables):
-            raise Broken("all are idle, at one revision, and show different tables")
-        journal = decode(last[encode(JOURNAL)]) if encode(JOURNAL) in last else ()
-        assert isinstance(journal, tuple)
-        self.records.store.check_prefixes()
-        if not self.records.store.is_volatile:
-            self.records.contest.check()
-        self.records.store.check_kept(last, journal)
+    async def _check_stores(self) -> None:
+        records, plan = self.records, self.plan
+        led = [node.led for node in self.nodes if node.led is not None]
+        if led:
+            led.sort(key=lambda holder: holder.is_leader)
+            await settle_store(led, records.led, plan)
+        voters = [node.voter for node in self.nodes if node.voter is not None]
+        if records.elected is not None:
+            await settle_store(voters, records.elected, plan)
+            await settle_log([node.log for node in self.nodes if node.log is not None], records.log)
 
 
 def run_plan(plan: Plan) -> Report:
@@ -297,7 +256,10 @@ def run_plan(plan: Plan) -> Report:
         faults=len(plan.faults),
         published=records.messages.published,
         delivered=records.messages.delivered,
-        applied=records.store.applied,
+        applied=records.applied,
+        appended=records.log.acknowledged,
+        successions=records.successions,
+        is_grouped=plan.groups is not None,
         healing_seconds=swarms[0].healing_seconds if swarms else 0.0,
         virtual_seconds=swarms[0].seconds if swarms else 0.0,
         steps=result.steps,

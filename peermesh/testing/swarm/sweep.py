@@ -31,12 +31,15 @@ class Totals:
     """What a range of seeds added up to."""
 
     seeds: int = 0
+    grouped: int = 0
     members: int = 0
     members_max: int = 0
     faults: int = 0
     published: int = 0
     delivered: int = 0
     applied: int = 0
+    appended: int = 0
+    successions: int = 0
     virtual_seconds: float = 0.0
     healing_seconds_max: float = 0.0
     steps: int = 0
@@ -61,12 +64,15 @@ def run_chunk(first: int, count: int) -> Totals:
         totals.add(
             Totals(
                 seeds=1,
+                grouped=int(report.is_grouped),
                 members=report.members,
                 members_max=report.members,
                 faults=report.faults,
                 published=report.published,
                 delivered=report.delivered,
                 applied=report.applied,
+                appended=report.appended,
+                successions=report.successions,
                 virtual_seconds=report.virtual_seconds,
                 healing_seconds_max=report.healing_seconds,
                 steps=report.steps,

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from peermesh.testing.faults import Partition, Reset
-from peermesh.testing.simulation import Link, Simulation
+from peermesh.testing.simulation import HostDown, Link, Simulation
 from peermesh.testing.swarm.node import Node
 from peermesh.testing.swarm.plan import (
     ClockSkew,
@@ -129,12 +129,20 @@ class Troubles:
 
     @asynccontextmanager
     async def _succession(self, trouble: Succession) -> AsyncIterator[None]:
-        assert self._plan.master is not None
-        master = self._plan.master
-        loss = self._kill(Kill(master)) if trouble.is_killed else self._split(Split((master,)))
+        leader = self._plan.master if self._records.heir is None else self._records.heir
+        assert leader is not None
+        loss = self._kill(Kill(leader)) if trouble.is_killed else self._split(Split((leader,)))
         async with loss:
-            await self._nodes[trouble.heir].succeed()
+            await self._promote(self._nodes[trouble.heir])
             yield
+
+    async def _promote(self, heir: Node) -> None:
+        if not heir.is_there:
+            return
+        try:
+            await heir.host.run(heir.succeed)
+        except HostDown:  # It may have led already, and lost what was told to others.
+            self._records.store.is_volatile = True
 
     # Wishes.
 
