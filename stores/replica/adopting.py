@@ -28,9 +28,9 @@ SOURCE_TICKS: Final = 20
 """Ticks without a word of the clone that cedes, after which clones are asked anew."""
 
 STRANDED_TICKS: Final = 5
-"""Ticks without a leader's word after which a clone that holds nothing goes over to another group of
-its store. A leader that is there speaks each tick; if the first word of the other one were enough,
-a clone in reach of both would change with each greeting, and greet them all each time."""
+"""Ticks without a leader's word after which a clone that holds nothing goes over to another group
+of its store. A leader that is there speaks each tick; if the first word of the other one were
+enough, a clone in reach of both would change with each greeting, and greet them all each time."""
 
 PROMISE_TICKS: Final = 20
 """Ticks for which a clone that said what it holds hears no leader of before: it shall not hold more

@@ -10,7 +10,7 @@ from endpoint import Endpoint
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.stores.store import ReplicaStore
 from peermesh.testing.swarm.holder import KINDS, Holder
-from peermesh.testing.swarm.ledgers import Author, GroupStore
+from peermesh.testing.swarm.ledgers import Author, Broken, GroupStore
 from peermesh.testing.swarm.plan import Groups
 from stores.effects import Changed
 from stores.group.positions import MemberId
@@ -88,8 +88,11 @@ class Voter(Holder):
         """Hear of one change."""
         ledger = self.books.ledger
         assert isinstance(ledger, GroupStore), ledger
-        if change.after is not None:
-            ledger.change(change.key, change.after.value, change.after.revision)
+        try:
+            if change.after is not None:
+                ledger.change(change.key, change.after.value, change.after.revision)
+        except Broken as error:  # The store would end with it, and not the run.
+            self.books.fail(error)
 
     def end(self) -> None:
         """Hear that no more changes come."""
