@@ -7,12 +7,13 @@ import pytest
 from stores import effects as fx
 from stores.actions import Initial
 from stores.effects import Changed
-from stores.group.messages import ReadFrom, ReadIndex, ToFollower
+from stores.group.messages import Join, ReadFrom, ReadIndex, ToFollower
 from stores.group.words import Answered, Ask
 from stores.outcomes import Applied
+from stores.replica.adopting import STRANDED_TICKS
 from stores.replica.asked.outbox import REPEAT_TICKS
 from stores.table import ChangeKind
-from tests.stores.replica.conftest import TICK_NS
+from tests.stores.replica.conftest import TICK_NS, Node
 from wire.encoding import encode
 from wire.errors import ErrorCode, StoreClosed
 
@@ -303,3 +304,41 @@ def test_answers_to_others_answer_nothing_of_a_clone(pair, world):
     assert other.outcomes == {numbers[1]: Applied(1)}
     assert clone.outcomes == {}
     assert clone.get("a") == master.get("a") == other.id
+
+
+# -- two masters -------------------------------------------------------------------------------
+
+
+def lead_apart(world) -> list[Node]:
+    """Give two masters that have something each, and have not met."""
+    masters = [world.master(), world.master()]
+    for number, master in enumerate(masters):
+        master.put("whose", number)
+        master.flush()
+    world.packets.clear()
+    return masters
+
+
+def test_a_clone_in_reach_of_two_masters_follows_one_of_them_and_is_content(world):
+    lead_apart(world)
+    clone = world.clone()
+    for _ in range(100):  # It asks, is answered by both, and joins one.
+        if world.packets:
+            world.deliver(world.packets.pop(0))
+    assert not world.packets, "it goes from one to the other, and greets them all each time"
+    world.tick(20)
+    assert clone.contents() in ({"whose": 0}, {"whose": 1})
+    assert len(clone.sent(Join)) == 1
+
+
+def test_a_clone_that_joined_a_group_whose_master_is_gone_goes_over_to_another_one(world):
+    first, second = lead_apart(world)
+    world.cut_off = {second.id}
+    clone = world.clone()
+    while clone.core.group is None:
+        world.deliver(world.packets.pop(0))
+    first.crash()
+    world.packets.clear()
+    world.cut_off.clear()
+    world.tick(2 * STRANDED_TICKS)
+    assert clone.contents() == {"whose": 1}
