@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Final
+from typing import ClassVar, Final, Generic, TypeAlias, TypeVar
 
 import trio
 
@@ -56,17 +56,20 @@ class Books:
     """Told of a broken promise where nobody would hear it raised."""
 
 
-class Holder(ABC):
+HandleT = TypeVar("HandleT", bound=Store | ReplicaStore)
+
+
+class Holder(ABC, Generic[HandleT]):
     """One life's handle of a store, attached anew whenever its disk has failed."""
 
-    kinds = KINDS
+    kinds: ClassVar[tuple[str, ...]] = KINDS
     """What is asked for, as often as it is named."""
 
     def __init__(self, author: Author, books: Books) -> None:
         """Be told whose life it is; ``hold`` begins."""
         self.author = author
         self.books = books
-        self.store: Store | ReplicaStore | None = None
+        self.store: HandleT | None = None
         self.is_quiet = False
         """No more mutations: somebody wants to see the store become idle."""
 
@@ -75,7 +78,7 @@ class Holder(ABC):
         return f"<{type(self).__name__} of node {self.author.node}.{self.author.life}>"
 
     @abstractmethod
-    async def _attach(self) -> Store | ReplicaStore:
+    async def _attach(self) -> HandleT:
         """Attach the store."""
 
     @property
@@ -102,9 +105,7 @@ class Holder(ABC):
                 if not self.is_quiet:
                     await self._write(store, chance, nursery)
 
-    async def _write(
-        self, store: Store | ReplicaStore, chance: Random, nursery: trio.Nursery
-    ) -> None:
+    async def _write(self, store: HandleT, chance: Random, nursery: trio.Nursery) -> None:
         kind = chance.choice(self.kinds)
         if kind == "contest":
             nursery.start_soon(self.books.contest.attempt, store, self.author)
@@ -169,6 +170,10 @@ class Holder(ABC):
             if entry is not None and (entry.expires_at_ns or 0) <= deadline:
                 return key
         return None
+
+
+AnyHolder: TypeAlias = Holder[Store] | Holder[ReplicaStore]
+"""That of either store."""
 
 
 def _pair(number: int) -> Batch:

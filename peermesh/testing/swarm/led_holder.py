@@ -37,10 +37,8 @@ ALONE_SECONDS: Final = 5.0
 """How long nobody leads before a person has the heir lead again."""
 
 
-class LedHolder(Holder):
+class LedHolder(Holder[Store]):
     """A master or a clone, in one life of a member."""
-
-    store: Store | None
 
     def __init__(self, plan: Plan, author: Author, records: Records, endpoint: Endpoint) -> None:
         """Attach to ``endpoint``."""

@@ -10,7 +10,7 @@ import trio
 
 from endpoint import Endpoint, Missed, Subscriber
 from peermesh.testing.simulation import Host
-from peermesh.testing.swarm.holder import Holder
+from peermesh.testing.swarm.holder import AnyHolder
 from peermesh.testing.swarm.led_holder import LedHolder
 from peermesh.testing.swarm.ledgers import Author, Broken
 from peermesh.testing.swarm.log_holder import LogHolder
@@ -123,7 +123,7 @@ class Node:
             nursery.start_soon(self.log.hold, chance, GROUP_SECONDS)
 
     @property
-    def holders(self) -> list[Holder]:
+    def holders(self) -> list[AnyHolder]:
         """Give what it has of stores."""
         return [each for each in (self.led, self.voter) if each is not None]
 

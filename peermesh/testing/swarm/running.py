@@ -13,7 +13,7 @@ from endpoint.link.connection import Connection
 from endpoint.link.limits import TRANSIT_MARK, WINDOW_SIZE, LinkLimits
 from peermesh.testing.simulation import Simulation, run
 from peermesh.testing.swarm.drawing import draw
-from peermesh.testing.swarm.holder import Holder
+from peermesh.testing.swarm.holder import AnyHolder
 from peermesh.testing.swarm.ledgers import Author, Broken, Stuck
 from peermesh.testing.swarm.node import Node
 from peermesh.testing.swarm.plan import PUBLISHED, Plan
@@ -140,7 +140,7 @@ class Swarm:
             self._note_what_is_shown(node.voter, node.voter.replica)
 
     @staticmethod
-    def _note_what_is_shown(holder: Holder, replica: Hashable) -> None:
+    def _note_what_is_shown(holder: AnyHolder, replica: Hashable) -> None:
         shown = holder.table()
         if shown is not None:
             holder.books.ledger.show(replica, *shown)

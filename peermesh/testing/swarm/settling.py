@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from peermesh.testing.swarm.holder import Books, Holder
+from peermesh.testing.swarm.holder import AnyHolder, Books
 from peermesh.testing.swarm.ledgers import JOURNAL, Broken, Stuck
 from peermesh.testing.swarm.log_holder import LogHolder
 from peermesh.testing.swarm.log_ledger import LogLedger
@@ -58,7 +58,7 @@ def _why_no_group(nodes: Sequence[Node]) -> str:
     return "" if leaders == 1 else f"{leaders} lead the log"
 
 
-async def settle_store(holders: Sequence[Holder], books: Books, plan: Plan) -> None:
+async def settle_store(holders: Sequence[AnyHolder], books: Books, plan: Plan) -> None:
     """See that all that was asked has its outcome, and is everywhere; raises ``Broken``."""
     for holder in holders:
         holder.is_quiet = True
@@ -76,7 +76,7 @@ async def settle_store(holders: Sequence[Holder], books: Books, plan: Plan) -> N
     _compare([table[1] for table in shown.values() if table is not None], books)
 
 
-async def _await_idle(holder: Holder, books: Books) -> None:
+async def _await_idle(holder: AnyHolder, books: Books) -> None:
     assert holder.store is not None
     outcome = await holder.store.await_idle(timeout=HEALING_SECONDS)
     if not outcome:
@@ -86,7 +86,7 @@ async def _await_idle(holder: Holder, books: Books) -> None:
         raise Stuck(f"{holder} is idle, and nobody answered {open_requests[0]}")
 
 
-def _why_not_expired(holders: Sequence[Holder], *, is_any_wrong: bool) -> str:
+def _why_not_expired(holders: Sequence[AnyHolder], *, is_any_wrong: bool) -> str:
     for holder in holders:
         key = holder.overdue_key(HEALING_SECONDS if is_any_wrong else inf)
         if key is not None:

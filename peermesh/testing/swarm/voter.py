@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import trio
 
@@ -31,11 +31,10 @@ def name_of(node: int) -> str:
     return f"n{node}"
 
 
-class Voter(Holder):
+class Voter(Holder[ReplicaStore]):
     """One replica of the group."""
 
-    kinds = (*KINDS, "look", "look")
-    store: ReplicaStore | None
+    kinds: ClassVar[tuple[str, ...]] = (*KINDS, "look", "look")
 
     def __init__(
         self, groups: Groups, author: Author, records: Records, endpoint: Endpoint
@@ -70,7 +69,7 @@ class Voter(Holder):
     async def _attach(self) -> ReplicaStore:
         is_durable = self.author.node in self._groups.on_disk
         backend = Backend.SQLite if is_durable else Backend.Memory
-        options: dict[str, object] = {"path": PATH} if is_durable else {}
+        options: dict[str, Any] = {"path": PATH} if is_durable else {}
         voters = [name_of(node) for node in self._groups.voters]
         while True:
             try:
