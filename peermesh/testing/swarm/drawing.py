@@ -84,7 +84,7 @@ def draw(chance: Random, seed: int) -> Plan:
         begin, end, trouble = succession
         faults = [each for each in faults if not strikes(each.trouble, trouble.heir)]
         faults.append(Fault(begin, end, trouble))
-    return enlarged(seed, replace(plan, members=members, faults=tuple(faults)))
+    return enlarged(chance, replace(plan, members=members, faults=tuple(faults)))
 
 
 def _succession(

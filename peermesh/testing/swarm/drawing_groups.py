@@ -1,6 +1,6 @@
 """Draws what half of all swarms have besides: groups, and successions one after the other. Pure.
 
-The other half of all seeds mean what they would mean without this.
+It draws after all else, so that the other half of all seeds mean what they would mean without.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isfinite
-from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from peermesh.testing.swarm.plan import (
     DiskTrouble,
@@ -25,6 +24,9 @@ from peermesh.testing.swarm.plan import (
     Trouble,
 )
 
+if TYPE_CHECKING:
+    from random import Random
+
 VOTERS: Final = 3
 """The smallest number that survives a loss."""
 
@@ -35,9 +37,8 @@ SUCCESSIONS_MAX: Final = 3
 """So many, an earlier leader may be an heir."""
 
 
-def enlarged(seed: int, plan: Plan) -> Plan:
+def enlarged(chance: Random, plan: Plan) -> Plan:
     """Give a plan with groups in half of all seeds, and the plan as it is in the others."""
-    chance = Random(f"{seed}/groups")
     if chance.random() < 0.5:
         return plan
     voters = _voters(chance, plan)
