@@ -24,6 +24,14 @@ START_SECONDS: Final = 20
 RUN_SECONDS: Final = 100
 """How long a run may take. The slowest takes a few seconds on a quiet machine."""
 
+PACKAGES: Final = {
+    "redis-server": "redis-server",
+    "etcd": "etcd-server",
+    "mosquitto": "mosquitto",
+    "java": "openjdk-17-jre-headless",
+}
+"""Debian's packages of the programs that variants need."""
+
 QUICK_COUNT: Final = 200
 """Messages of a run that is only to show that it works."""
 
@@ -48,17 +56,17 @@ class Variant:
     """A module without which it is left out."""
     program: str | None = None
     """A program without which it is left out."""
+    start_seconds: int = START_SECONDS
+    """How long each process may take until it is ready."""
 
     @property
     def missing(self) -> str | None:
         """Say why it cannot run here; ``None`` if it can."""
         if self.program is not None and shutil.which(self.program) is None:
-            return (
-                f"{self.program} is not installed: apt install redis-server etcd-server mosquitto"
-            )
+            return f"{self.program} is not installed: apt install {PACKAGES[self.program]}"
         if self.needs is None or importlib.util.find_spec(self.needs) is not None:
             return None
-        return f"{self.needs} is not installed: pip install 'peermesh[bench]'"
+        return f"{self.needs} is not installed: pip install 'peermesh[bench,spark]'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +189,7 @@ def run_once(variant: Variant, *, quick: bool = False) -> Figures:
     task = {
         "count": min(variant.count, QUICK_COUNT) if quick else variant.count,
         "size": variant.size,
-        "seconds_max": 2 * START_SECONDS + RUN_SECONDS,
+        "seconds_max": 2 * variant.start_seconds + RUN_SECONDS,
         "options": {**variant.options, "quick": quick},
     }
     facts: dict[str, Any] = dict(task)
@@ -191,7 +199,7 @@ def run_once(variant: Variant, *, quick: bool = False) -> Figures:
         for role in variant.roles:
             process = stack.enter_context(RoleProcess(role, {**task, "met": met}))
             processes.append(process)
-            met.append(process.hear(START_SECONDS))
+            met.append(process.hear(variant.start_seconds))
         for process in processes:
             facts |= process.hear(RUN_SECONDS)
         # The one that was started last talks to those before it: it leaves first.
@@ -237,6 +245,11 @@ def alone(facts: Facts) -> Figures:
     seconds = (facts["ended_ns"] - facts["began_ns"]) / 1e9
     (taken,) = facts["cpu_seconds"]
     return {"per second": facts["taken"] / seconds, "cpu µs out": taken * 1e6 / facts["taken"]}
+
+
+def rate_of_last(facts: Facts) -> Figures:
+    """Rate, and what the process that asks worked for one, in microseconds."""
+    return alone({**facts, "cpu_seconds": facts["cpu_seconds"][-1:]})
 
 
 def work(facts: Facts, count: int) -> Figures:

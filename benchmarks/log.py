@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import peermesh
-from benchmarks.harness import Benchmark, Goal, Variant, alone, rate
+from benchmarks.harness import (
+    START_SECONDS,
+    Benchmark,
+    Goal,
+    Variant,
+    alone,
+    rate,
+    rate_of_last,
+)
 from benchmarks.role import Task
-from benchmarks.workload import Disorder, payloads
-from peermesh import Backend, EndpointId, Log
+from benchmarks.workload import VOTERS, Disorder, payloads
+from peermesh import Backend, EndpointId, Log, ReplicaLog
 
 NAME: Final = "benchmark"
 BATCH_COUNT: Final = 256
@@ -70,6 +80,48 @@ async def append(task: Task) -> None:
         await task.dismissed_async()
 
 
+async def append_at_group(task: Task) -> None:
+    """Append one after the other at a replica, until a majority has all of them on the disk."""
+    values = payloads(task.size)
+    async with _replica(task, VOTERS[0]) as (_, log):
+        await log.await_leader(START_SECONDS)
+        assert (await (await log.append(values[0])).applied()).offset == 0
+        task.introduce()
+        began = time.monotonic_ns()
+        for number in range(1, task.count + 1):
+            receipt = await log.append(values[number % len(values)])
+        last = await receipt.applied()
+        ended = time.monotonic_ns()
+        if last.offset != task.count:
+            raise Disorder(task.count, last)
+        task.report(began_ns=began, ended_ns=ended, taken=task.count)
+        await task.dismissed_async()
+
+
+async def vote(task: Task) -> None:
+    """Vote, and do nothing else."""
+    async with _replica(task, VOTERS[1 + len(task.met)]) as (endpoint, _):
+        task.introduce(port=await endpoint.listen())
+        task.report()
+        await task.dismissed_async()
+
+
+@asynccontextmanager
+async def _replica(task: Task, name: str) -> AsyncIterator[tuple[peermesh.Endpoint, ReplicaLog]]:
+    voters = tuple(task.options["voters"])
+    with tempfile.TemporaryDirectory(prefix="peermesh-bench-") as directory:
+        path = Path(directory, "log.db")
+        async with (
+            peermesh.Endpoint(name=name) as endpoint,
+            endpoint.attach_log_replica(
+                NAME, voters=voters, backend=Backend.SQLite, path=path
+            ) as log,
+        ):
+            for met in task.met:
+                assert await endpoint.peer("127.0.0.1", met["port"])
+            yield endpoint, log
+
+
 async def append_batches(task: Task) -> None:
     """Append the same in batches."""
     async with peermesh.Endpoint() as endpoint, endpoint.attach_log_proxy(NAME) as log:
@@ -121,13 +173,20 @@ BATCHES: Final = (KEEPER, "benchmarks.log:append_batches")
 ROWS: Final = ("benchmarks.sqlite_floors:append_rows",)
 SQLITE: Final = {"backend": "SQLite"}
 FILLED: Final = {"is_filled": True}
+GROUP: Final = "benchmarks.log:append_at_group"
+VOTE: Final = "benchmarks.log:vote"
+ALONE: Final = {"voters": VOTERS[:1]}
+TRIO: Final = {"voters": VOTERS}
 
 BENCHMARK: Final = Benchmark(
     "log",
-    "A keeper in one process and a proxy in another, entries of 100 bytes in one partition",
+    "A keeper in one process and a proxy in another, entries of 100 bytes in one partition; groups"
+    " append at their leader, on disk",
     (
         Variant("append, memory", APPEND, rate, "appends/s", 200_000, 100),
         Variant("append, SQLite", APPEND, rate, "appends/s", 200_000, 100, SQLITE),
+        Variant("append, group of one", (GROUP,), rate_of_last, "appends/s", 200_000, 100, ALONE),
+        Variant("append, trio", (VOTE, VOTE, GROUP), rate_of_last, "appends/s", 200_000, 100, TRIO),
         Variant("append batches, SQLite", BATCHES, rate, "entries/s", 300_000, 100, SQLITE),
         Variant("sqlite3 alone", ROWS, alone, "rows/s", 300_000, 100),
         Variant(
@@ -140,6 +199,7 @@ BENCHMARK: Final = Benchmark(
     ),
     (
         Goal("append, SQLite", "append, memory"),
+        Goal("append, trio", "append, group of one", at_least=0.6),
         Goal("append batches, SQLite", "sqlite3 alone"),
         Goal("read by a proxy", "read at the keeper"),
     ),

@@ -1,4 +1,4 @@
-"""Stores beside each other: a master and its clone, a group of one, a group of three, Redis, etcd.
+"""Stores beside each other: a master and its clone, groups of one and three, and other systems.
 
 The mixes are what users do: most writes wait for their receipts, keys come in no order, and
 commands of several kinds follow each other.
@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from itertools import cycle, islice
 from pathlib import Path
 from random import Random
@@ -18,14 +19,23 @@ from typing import Any, Final, cast
 import trio
 
 import peermesh
-from benchmarks.harness import Benchmark, Facts, Figures, Goal, Variant, alone, round_trip
+from benchmarks.etcd import etcd
+from benchmarks.harness import (
+    Benchmark,
+    Facts,
+    Figures,
+    Goal,
+    Variant,
+    rate_of_last,
+    round_trip,
+)
 from benchmarks.role import Task
-from benchmarks.servers import EtcdStore, RedisStore, etcd, redis
-from benchmarks.workload import Disorder, payloads
+from benchmarks.servers import ServerStore, redis
+from benchmarks.workload import VOTERS, Disorder, payloads
+from benchmarks.zookeeper import zookeeper
 from peermesh import Backend, Receipt, ReplicaStore, Store, Value
 
 NAME: Final = "benchmark"
-VOTERS: Final = ("a", "b", "c")
 KEYS: Final = 20_000
 TASKS: Final = 64
 PERIOD: Final = 4_099
@@ -244,12 +254,12 @@ async def serve(task: Task) -> None:
             await task.dismissed_async()
 
 
-def _server(
-    kind: str, directory: str, backend: str
-) -> AbstractAsyncContextManager[RedisStore | EtcdStore]:
+def _server(kind: str, directory: str, backend: str) -> AbstractAsyncContextManager[ServerStore]:
     if kind == "redis":
         return redis(directory, is_durable=backend == "SQLite")
-    return etcd(directory, 3 if kind == "etcd trio" else 1)
+    if kind == "zookeeper trio":
+        return zookeeper(directory, len(VOTERS), ["key", *(f"key{at}" for at in range(KEYS))])
+    return etcd(directory, len(VOTERS) if kind == "etcd trio" else 1)
 
 
 async def follow(task: Task) -> None:
@@ -293,7 +303,12 @@ MEMORY_ONLY: Final = frozenset({"get", "scan"})
 
 SIZE: Final = 100
 
-SERVERS: Final = {"redis": "redis-server", "etcd": "etcd", "etcd trio": "etcd"}
+SERVERS: Final = {
+    "redis": "redis-server",
+    "etcd": "etcd",
+    "etcd trio": "etcd",
+    "zookeeper trio": "java",
+}
 """The programs that other kinds of stores take."""
 
 WANTED: Final = {
@@ -303,14 +318,18 @@ WANTED: Final = {
 }
 """Commands a second of a store with a clone in another process."""
 
-ETCD_SHARE: Final = 20
-"""It gets so much less to do: over its gateway it takes some thousands of puts a second."""
+WANTED_TRIO: Final = {
+    ("runs", "etcd trio"): 2.5,
+    ("runs", "zookeeper trio"): 10.0,
+    ("random keys", "etcd trio"): 1.5,
+}
+"""So many times as fast a durable group of three is to be, in the same round."""
 
+ZOOKEEPER_SECONDS: Final = 90
+"""How long three virtual machines of Java may take on a busy machine, and making the keys."""
 
-def _rate_alone(facts: Facts) -> Figures:
-    """Rate, and what the process that asks worked for one, in microseconds."""
-    facts = {**facts, "cpu_seconds": facts["cpu_seconds"][-1:]}
-    return alone(facts)
+SHARES: Final = {"etcd": 5, "java": 10}
+"""So much less these get to do, by program: they take some thousands of puts a second."""
 
 
 def _variant(kind: str, mix: str, backend: str) -> Variant:
@@ -326,21 +345,24 @@ def _variant(kind: str, mix: str, backend: str) -> Variant:
     elif kind in SERVERS:
         options["server"] = kind
         roles = ["benchmarks.replicas:serve"]
-    measure = _round_trip if mix == "one put" else _rate_alone
+    measure = _round_trip if mix == "one put" else rate_of_last
     unit = "µs" if mix == "one put" else "a second"
     name, program = _name(kind, mix, backend), SERVERS.get(kind)
-    count = COUNTS[mix] if program != "etcd" else COUNTS[mix] // ETCD_SHARE
-    return Variant(name, roles, measure, unit, count, SIZE, options, program=program)
+    count = COUNTS[mix] // SHARES.get(program or "", 1)
+    variant = Variant(name, roles, measure, unit, count, SIZE, options, program=program)
+    if program != "java":
+        return variant
+    return replace(variant, needs="pyspark", start_seconds=ZOOKEEPER_SECONDS)
 
 
 def _kinds(mix: str, backend: str) -> list[str]:
-    """Give what is measured of a mix: reads need no others, and etcd has no command but puts."""
+    """Give what is measured of a mix: reads need no others, and etcd has none but puts."""
     kinds = ["master", "alone"]
     if mix in MEMORY_ONLY:
         return kinds
     kinds += ["with a clone", "trio", "redis"]
     if backend == "SQLite" and mix != "in turn":
-        kinds += ["etcd", "etcd trio"]
+        kinds += ["etcd", "etcd trio", "zookeeper trio"]
     return kinds
 
 
@@ -379,8 +401,9 @@ def _beside(mix: str, backend: str) -> list[Goal]:
     goals = [Goal(_name("with a clone", mix, backend), at_least=WANTED.get((mix, backend)))]
     for kind in _kinds(mix, backend):
         if kind in SERVERS:
-            ours = _name("trio" if kind == "etcd trio" else "alone", mix, backend)
-            goals.append(Goal(ours, _name(kind, mix, backend)))
+            ours = _name("trio" if kind.endswith("trio") else "alone", mix, backend)
+            least = WANTED_TRIO.get((mix, kind)) if backend == "SQLite" else None
+            goals.append(Goal(ours, _name(kind, mix, backend), at_least=least))
     return [] if mix in MEMORY_ONLY else goals
 
 

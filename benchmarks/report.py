@@ -54,6 +54,14 @@ round, and prints the ratios.
 
 pyzmq and Zenoh are set up to lose nothing: PUB/SUB waits at its high-water mark, Zenoh is
 reliable and blocks (`benchmarks/peers.py`).
+
+Redis, etcd and ZooKeeper are as durable as they get, and are asked over one connection to the
+server that leads, in their own protocols, spoken by hand (`benchmarks/servers.py`, `etcd.py`,
+`zookeeper.py`): with as many commands under way as a handle of ours has at Redis, and with 1,000 at
+etcd and ZooKeeper, beyond which both hold their clients up. So neither a gateway of JSON nor a
+client library in Python is in their figures. What they do not have of a mix is left out, and they
+get less to do. At a group of three our caller is in the process of the leader; theirs is in one of
+its own.
 """
 
 

@@ -1,21 +1,18 @@
-"""Redis and etcd as stores, for the mixes of ``benchmarks.replicas``: both as durable as they get.
+"""What stores of other kinds have in common, as ``benchmarks.replicas`` asks them; and Redis.
 
-Redis syncs its file with each turn of its loop (``appendfsync always``), and takes commands one
-after the other over one connection. etcd is spoken to over its gateway of JSON, as Python has no
-client of it here: each of its 64 connections has one request under way.
+All are asked in one way: over one connection to who leads, which has as many commands under way as
+the server takes, in the server's own protocol. So a client in Python costs as little as it can.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import socket
 import subprocess
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import trio
 
@@ -23,8 +20,9 @@ from net.wakeup import Wakeup
 from wire.encoding import encode
 from wire.values import Value
 
-CONNECTIONS: Final = 64
-START_SECONDS: Final = 20.0
+START_SECONDS: Final = 60.0
+FLUSH_COUNT: Final = 256
+"""Commands that gather at most before they are sent, if their caller never waits."""
 
 
 class Answer:
@@ -86,25 +84,38 @@ async def _listens(port: int) -> bool:
     return True
 
 
-class RedisStore:
-    """One connection, with as many commands under way as come."""
+class ServerStore(ABC):
+    """One connection to a server, with many commands under way."""
+
+    under_way_max: int
 
     def __init__(self, stream: trio.SocketStream) -> None:
         """Speak over ``stream``."""
         self._stream = stream
         self._out: list[bytes] = []
-        self._waiting: deque[Answer] = deque()
+        self._open = 0
         self._written, self._heard = Wakeup(), Wakeup()
 
-    async def _ask(self, *words: bytes) -> Answer:
-        head = b"*%d\r\n" % len(words)
-        self._out.append(head + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words))
-        answer = Answer()
-        self._waiting.append(answer)
-        self._written.wake()
-        if len(self._out) % 256 == 0:
+    async def _room(self) -> None:
+        """Wait until one more command may be under way; now and then, let others work."""
+        if len(self._out) >= FLUSH_COUNT:
             await trio.lowlevel.checkpoint()
-        return answer
+        while self._open >= self.under_way_max:
+            await self._heard.wait()
+
+    def _send(self, request: bytes) -> Answer:
+        """Have one more command under way."""
+        self._say(request)
+        self._open += 1
+        return Answer()
+
+    def _say(self, data: bytes) -> None:
+        self._out.append(data)
+        self._written.wake()
+
+    def _answer(self, answer: Answer) -> None:
+        answer.resolve()
+        self._open -= 1
 
     async def write(self) -> None:
         """Send what gathers in a turn."""
@@ -115,96 +126,20 @@ class RedisStore:
             await self._written.wait()
 
     async def read(self) -> None:
-        """Take in answers: each of these commands is answered with one line, or one string."""
-        rest = b""
+        """Take in answers."""
+        data = b""
         while chunk := await self._stream.receive_some(1 << 16):
-            *lines, rest = (rest + chunk).split(b"\r\n")
-            for line in lines:
-                assert not line.startswith(b"-"), line
-                self._waiting.popleft().resolve()
+            data = self.take(data + chunk)
             self._heard.wake()
+        raise ConnectionError("the server has closed the connection")
 
+    @abstractmethod
+    def take(self, data: bytes) -> bytes:
+        """Take in all that is whole, and give the rest."""
+
+    @abstractmethod
     async def put(self, key: str, value: Value) -> Answer:
         """Set a key."""
-        return await self._ask(b"SET", key.encode(), encode(value))
-
-    async def increment(self, key: str) -> Answer:
-        """Add one."""
-        return await self._ask(b"INCR", key.encode())
-
-    async def push(self, key: str, value: Value) -> Answer:
-        """Append to a list."""
-        return await self._ask(b"RPUSH", key.encode(), encode(value))
-
-    async def erase(self, key: str) -> Answer:
-        """Remove a key."""
-        return await self._ask(b"DEL", key.encode())
-
-    async def compare_and_set(self, key: str, value: Value, revision: None) -> Answer:
-        """Set a key that is missing."""
-        return await self._ask(b"SETNX", key.encode(), encode(value))
-
-    async def await_idle(self, timeout: float) -> bool:
-        """Wait for all answers."""
-        with trio.move_on_after(timeout):
-            while self._waiting:
-                await self._heard.wait()
-        return not self._waiting
-
-
-@asynccontextmanager
-async def redis(directory: str, *, is_durable: bool) -> AsyncIterator[RedisStore]:
-    """Run Redis, and give it."""
-    (port,) = free_ports(1)
-    kept = ("--appendonly", "yes", "--appendfsync", "always") if is_durable else ()
-    command = ("redis-server", "--port", str(port), "--dir", directory, "--save", "", *kept)
-    async with running(command, ports=[port]):
-        stream = await trio.open_tcp_stream("127.0.0.1", port)
-        async with stream, trio.open_nursery() as nursery:
-            store = RedisStore(stream)
-            nursery.start_soon(store.write)
-            nursery.start_soon(store.read)
-            yield store
-            nursery.cancel_scope.cancel()
-
-
-class EtcdStore:
-    """As many connections as requests are under way."""
-
-    def __init__(self) -> None:
-        """Have no connection yet."""
-        self._todo, self._jobs = trio.open_memory_channel[tuple[bytes, Answer]](CONNECTIONS)
-        self._open = 0
-        self._heard = Wakeup()
-
-    async def serve(self, port: int) -> None:
-        """Send one request after the other over a connection."""
-        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
-            async for request, answer in self._jobs:
-                await stream.send_all(request)
-                await _read_response(stream)
-                answer.resolve()
-                self._open -= 1
-                self._heard.wake()
-
-    async def _ask(self, path: str, content: object) -> Answer:
-        body = json.dumps(content).encode()
-        head = f"POST /v3/kv/{path} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n"
-        answer = Answer()
-        self._open += 1
-        await self._todo.send((head.encode() + body, answer))
-        return answer
-
-    async def put(self, key: str, value: Value) -> Answer:
-        """Set a key."""
-        return await self._ask("put", {"key": _text(key.encode()), "value": _text(encode(value))})
-
-    async def compare_and_set(self, key: str, value: Value, revision: None) -> Answer:
-        """Set a key that is missing."""
-        name = _text(key.encode())
-        compare = {"key": name, "target": "VERSION", "version": 0}
-        put = {"requestPut": {"key": name, "value": _text(encode(value))}}
-        return await self._ask("txn", {"compare": [compare], "success": [put]})
 
     async def await_idle(self, timeout: float) -> bool:
         """Wait for all answers."""
@@ -214,49 +149,74 @@ class EtcdStore:
         return not self._open
 
 
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
-async def _read_response(stream: trio.SocketStream) -> None:
-    data = b""
-    while b"\r\n\r\n" not in data:
-        data += await _some(stream)
-    head, _, body = data.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 200"), data
-    size = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
-    while len(body) < size:
-        body += await _some(stream)
-
-
-async def _some(stream: trio.SocketStream) -> bytes:
-    chunk = await stream.receive_some(1 << 16)
-    assert chunk, "etcd has closed the connection"
-    return bytes(chunk)
+StoreT = TypeVar("StoreT", bound=ServerStore)
 
 
 @asynccontextmanager
-async def etcd(directory: str, members: int) -> AsyncIterator[EtcdStore]:
-    """Run so many members of etcd, and speak to the first one."""
-    ports = free_ports(2 * members)
-    clients, peers = ports[:members], ports[members:]
-    cluster = ",".join(f"m{at}=http://127.0.0.1:{port}" for at, port in enumerate(peers))
-    commands = [
-        (
-            *("etcd", "--name", f"m{at}", "--data-dir", str(Path(directory, f"m{at}"))),
-            *("--listen-client-urls", f"http://127.0.0.1:{client}"),
-            *("--advertise-client-urls", f"http://127.0.0.1:{client}"),
-            *("--listen-peer-urls", f"http://127.0.0.1:{peer}"),
-            *("--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}"),
-            *("--initial-cluster", cluster),
-        )
-        for at, (client, peer) in enumerate(zip(clients, peers, strict=True))
-    ]
-    async with running(*commands, ports=clients), trio.open_nursery() as nursery:
-        store = EtcdStore()
-        for _ in range(CONNECTIONS):
-            nursery.start_soon(store.serve, clients[0])
-        with trio.fail_after(START_SECONDS):
-            await (await store.put("first", 0)).applied()
+async def speaking(make: Callable[[trio.SocketStream], StoreT], port: int) -> AsyncIterator[StoreT]:
+    """Have a connection to a server at ``port`` as long as the block."""
+    stream = await trio.open_tcp_stream("127.0.0.1", port)
+    async with stream, trio.open_nursery() as nursery:
+        store = make(stream)
+        nursery.start_soon(store.write)
+        nursery.start_soon(store.read)
         yield store
         nursery.cancel_scope.cancel()
+
+
+class RedisStore(ServerStore):
+    """Redis takes commands one after the other, and answers in their order."""
+
+    under_way_max = 16_384
+    """As many as one of our own handles has."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        """Speak over ``stream``."""
+        super().__init__(stream)
+        self._waiting: deque[Answer] = deque()
+
+    async def _command(self, *words: bytes) -> Answer:
+        await self._room()
+        head = b"*%d\r\n" % len(words)
+        parts = [b"$%d\r\n%b\r\n" % (len(word), word) for word in words]
+        answer = self._send(head + b"".join(parts))
+        self._waiting.append(answer)
+        return answer
+
+    def take(self, data: bytes) -> bytes:
+        """Take in answers: each of these commands is answered with one line."""
+        *lines, rest = data.split(b"\r\n")
+        for line in lines:
+            assert not line.startswith(b"-"), line
+            self._answer(self._waiting.popleft())
+        return rest
+
+    async def put(self, key: str, value: Value) -> Answer:
+        """Set a key."""
+        return await self._command(b"SET", key.encode(), encode(value))
+
+    async def increment(self, key: str) -> Answer:
+        """Add one."""
+        return await self._command(b"INCR", key.encode())
+
+    async def push(self, key: str, value: Value) -> Answer:
+        """Append to a list."""
+        return await self._command(b"RPUSH", key.encode(), encode(value))
+
+    async def erase(self, key: str) -> Answer:
+        """Remove a key."""
+        return await self._command(b"DEL", key.encode())
+
+    async def compare_and_set(self, key: str, value: Value, revision: None) -> Answer:
+        """Set a key that is missing."""
+        return await self._command(b"SETNX", key.encode(), encode(value))
+
+
+@asynccontextmanager
+async def redis(directory: str, *, is_durable: bool) -> AsyncIterator[RedisStore]:
+    """Run Redis, and give it. If durable it syncs its file with each turn of its loop."""
+    (port,) = free_ports(1)
+    kept = ("--appendonly", "yes", "--appendfsync", "always") if is_durable else ()
+    command = ("redis-server", "--port", str(port), "--dir", directory, "--save", "", *kept)
+    async with running(command, ports=[port]), speaking(RedisStore, port) as store:
+        yield store

@@ -232,7 +232,7 @@ BENCHMARK: Final = Benchmark(
         Goal("put to visible, asleep", "trio socket round trip"),
         Goal("get at a clone", at_least=500_000),
         Goal("get, encrypted", "get at a clone", at_least=0.9),
-        Goal("first fill", at_most=0.3),
+        Goal("first fill", at_most=0.25),
         Goal("longest step of reading all", at_most=50),
     ),
 )

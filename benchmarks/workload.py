@@ -10,6 +10,9 @@ from wire.values import Value
 
 TOPIC: Final = "benchmark/messages"
 
+VOTERS: Final = ("a", "b", "c")
+"""Of groups: the first one founds, and asks."""
+
 MARKS: Final = 251
 """Different messages, sent in turn. A prime, so that a lost or doubled group of 256 breaks the
 order instead of hiding in it."""
