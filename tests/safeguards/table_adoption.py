@@ -51,6 +51,14 @@ ADOPTION = [
         "        return False\n",
     ),
     _kept(
+        "a clone that holds nothing leaves only a group without a leader",
+        "in reach of two masters it goes from one to the other, and greets all each time",
+        f"{_FOLDER}/adopting.py",
+        "        return self._stranded_ticks >= STRANDED_TICKS\n",
+        "        return True\n",
+        ("tests/stores/replica/test_clone.py",),
+    ),
+    _kept(
         "a member that cedes counts no word but the heir's",
         "it acknowledges entries that die with it",
         "stores/group/electorate.py",

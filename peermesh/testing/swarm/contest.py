@@ -26,7 +26,7 @@ class Contest:
     def __init__(self, *, is_renewed: bool = False) -> None:
         """Begin empty.
 
-        With ``is_renewed`` another prize takes the place of one of which somebody got no answer:
+        With ``is_renewed`` another prize takes the place of one for which an answer was missing:
         such an attempt stays open to the end of its key, and many of them take long to check.
         """
         self.history = History()

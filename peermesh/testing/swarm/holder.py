@@ -53,7 +53,7 @@ class Books:
     ledger: Ledger
     contest: Contest
     fail: Callable[[Exception], None]
-    """Told of a broken promise where nobody would hear it raised."""
+    """Told of a broken promise where raising it would end something else."""
 
 
 HandleT = TypeVar("HandleT", bound=Store | ReplicaStore)
@@ -66,12 +66,12 @@ class Holder(ABC, Generic[HandleT]):
     """What is asked for, as often as it is named."""
 
     def __init__(self, author: Author, books: Books) -> None:
-        """Be told whose life it is; ``hold`` begins."""
+        """Take the life that has it; ``hold`` starts it."""
         self.author = author
         self.books = books
         self.store: HandleT | None = None
         self.is_quiet = False
-        """No more mutations: somebody wants to see the store become idle."""
+        """True once no more mutations are to come, so that the store becomes idle."""
 
     def __repr__(self) -> str:
         """Name it."""

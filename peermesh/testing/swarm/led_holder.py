@@ -24,7 +24,7 @@ STORE: Final = "swarm"
 PATH: Final = "swarm.db"
 
 MASTER_PAUSE_SECONDS: Final = 0.5
-"""Until somebody who starts as master looks again whether the mesh has forgotten its last life."""
+"""Until a master that starts again looks whether the mesh has forgotten its last life."""
 
 CLAIM_SECONDS: Final = 2.0
 """How long a master in memory that starts again looks for its clones."""
@@ -34,7 +34,7 @@ CLAIMS_MAX: Final = 10
 mesh may take its own last life for one."""
 
 ALONE_SECONDS: Final = 5.0
-"""How long nobody leads before a person has the heir lead again."""
+"""How long there is no master before a person has the heir lead again."""
 
 
 class LedHolder(Holder[Store]):
@@ -60,7 +60,7 @@ class LedHolder(Holder[Store]):
     def _is_to_lead(self) -> bool:
         """Whether it is started as the master.
 
-        With one succession the last master is: nobody told it. With several everybody is told.
+        Without groups the last master is: it does not know of its heir. With them all are told.
         """
         plan, heir = self._plan, self._records.heir
         is_told = plan.groups is not None and heir is not None
@@ -152,7 +152,7 @@ class LedHolder(Holder[Store]):
             self._records.succeed(self.author.node, path)
 
     async def _look_after(self) -> None:
-        """Have the heir lead again that came back as a clone, and of which nobody took over."""
+        """Have an heir lead again that came back as a clone and finds no master."""
         store = self.store
         is_heir = self._records.heir == self.author.node
         if store is None or store.is_master() or store.runner.is_in_touch or not is_heir:

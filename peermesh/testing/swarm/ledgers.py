@@ -254,7 +254,7 @@ class GroupStore(Store):
     """The same of a store that a group keeps: each replica may lead, and no master knows all."""
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Start with no revision known."""
         super().__init__()
         self._meanings: dict[tuple[int, bytes], bytes] = {}
 

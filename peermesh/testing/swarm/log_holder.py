@@ -39,7 +39,7 @@ class LogHolder:
         self.author = author
         self.log: Log | ReplicaLog | None = None
         self.is_quiet = False
-        """No more appends: somebody wants to see the log become idle."""
+        """True once no more appends are to come, so that the log becomes idle."""
         self._groups = groups
         self._ledger = records.log
         self._fail = records.fail

@@ -35,7 +35,7 @@ class LogLedger:
     """What was asked of a log, what it answered, and what its readers got."""
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Start with no entry."""
         self._appends: list[Append] = []
         self._contents: dict[Place, int] = {}
         """What is at an offset: by a receipt, or a reader."""

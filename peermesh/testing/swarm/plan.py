@@ -95,7 +95,7 @@ class DiskTrouble:
 
 @dataclass(frozen=True, slots=True)
 class Succession:
-    """Whoever leads is lost, a clone is promoted in its place, and then the last one returns."""
+    """The master is lost, a clone is promoted in its place, and then the last one returns."""
 
     heir: int
     is_killed: bool

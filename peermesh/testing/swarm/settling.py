@@ -1,4 +1,4 @@
-"""What has to become true of a store, and of the log, once nobody asks it for anything any more."""
+"""What has to become true of a store, and of the log, once no more is asked of it."""
 
 from __future__ import annotations
 

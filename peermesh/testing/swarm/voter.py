@@ -97,4 +97,4 @@ class Voter(Holder[ReplicaStore]):
         """Hear that no more changes come."""
 
     async def _look_after(self) -> None:
-        """Do nothing: nobody has to."""
+        """Do nothing: the group looks after itself."""
