@@ -187,12 +187,9 @@ def counts(value: object) -> list[int]:
 def guard(value: object) -> Guard:
     """Accept a condition of a batch."""
     match _items(value, 4):
-        case [GuardKind.ABSENT | GuardKind.EXISTS as kind, name, None, None]:
-            return Guard(GuardKind(kind), key(name))
-        case [GuardKind.VALUE, name, wanted, None]:
-            return Guard(GuardKind.VALUE, key(name), value=byte_string(wanted))
-        case [GuardKind.REVISION, name, None, revision]:
-            return Guard(GuardKind.REVISION, key(name), revision=count(revision))
+        case [int() as number, name, wanted, revision] if number in _GUARDS:
+            kind, accept, accept_revision = _GUARDS[number]
+            return Guard(kind, key(name), accept(wanted), accept_revision(revision))
         case _:
             raise _refusal("a guard", value)
 
@@ -200,16 +197,39 @@ def guard(value: object) -> Guard:
 def step(value: object) -> Step:
     """Accept an operation of a batch."""
     match _items(value, 5):
-        case [StepKind.ERASE, name, None, None, None]:
-            return Step(StepKind.ERASE, key(name))
-        case [StepKind.ADD, name, operand, start, expiry_ns]:
-            kind, begin = StepKind.ADD, initial(start)
-            return Step(kind, key(name), byte_string(operand), begin, optional_count(expiry_ns))
-        case [StepKind.PUT | StepKind.SUBTRACT as number, name, operand, None, expiry_ns]:
-            kind = StepKind(number)
-            return Step(kind, key(name), byte_string(operand), None, optional_count(expiry_ns))
+        case [int() as number, name, operand, start, expiry_ns] if number in _STEPS:
+            kind, accept, accept_start, accept_expiry = _STEPS[number]
+            begin = accept_start(start)
+            return Step(kind, key(name), accept(operand), begin, accept_expiry(expiry_ns))
         case _:
             raise _refusal("a step of a batch", value)
+
+
+def _nothing(value: object) -> None:
+    if value is not None:
+        raise _refusal("nothing", value)
+
+
+_GUARDS: Final = {
+    int(kind): (
+        kind,
+        byte_string if kind is GuardKind.VALUE else _nothing,
+        count if kind is GuardKind.REVISION else _nothing,
+    )
+    for kind in GuardKind
+}
+"""By its number, a kind of guards, and what its value and its revision have to be."""
+
+_STEPS: Final = {
+    int(kind): (
+        kind,
+        _nothing if kind is StepKind.ERASE else byte_string,
+        initial if kind is StepKind.ADD else _nothing,
+        _nothing if kind is StepKind.ERASE else optional_count,
+    )
+    for kind in StepKind
+}
+"""By its number, a kind of steps, and what its operand, its initial type and its expiry may be."""
 
 
 def change(value: object) -> Change:
@@ -253,18 +273,10 @@ def _pack_outcome(value: Outcome) -> list[object]:
             return [value.first_request, value.last_request, int(code), reason]
 
 
-def _pack_step(value: Step) -> list[object]:
-    start = None if value.initial is None else int(value.initial)
-    return [int(value.kind), value.key, value.operand, start, value.expiry_ns]
-
-
 _PACKERS: Final[dict[type, Callable[[Any], object]]] = {
-    Change: lambda value: [value.key, value.value, value.expiry_ns],
     ErrorCode: int,
-    Guard: lambda value: [int(value.kind), value.key, value.value, value.revision],
     Initial: int,
     Outcome: _pack_outcome,
-    Step: _pack_step,
     tuple: lambda value: [pack(item) for item in value],
     WriterId: bytes,
 }

@@ -7,7 +7,7 @@ any more pays nothing.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final
@@ -16,6 +16,9 @@ from stores.order import order_of
 
 BLOCK_COUNT: Final = 512
 """Keys in a block after it was split: moving so many costs as much as finding the block."""
+
+MANY_SHARE: Final = 16
+"""A block takes this part of its length at once, and sorts itself; fewer places one by one."""
 
 SLACK_COUNT: Final = 1_024
 """Keys that may have come or gone, on top of half of those there are, before sorting is cheaper."""
@@ -58,9 +61,10 @@ class KeyIndex:
             return len(present)
         fresh = list(islice(self._coming, count))
         fresh += islice(noted, None if count is None else count - len(fresh))
-        for key in fresh:
+        for key in fresh if noted else ():
             noted.pop(key, None)
-            self._place(key, is_present=key in present)
+        self._place(key for key in fresh if key in present)
+        self._remove(key for key in fresh if key not in present)
         return len(fresh)
 
     def places(
@@ -98,13 +102,35 @@ class KeyIndex:
         self._firsts = [block[0] for block in self._blocks]
         self._noted.clear()
 
-    def _place(self, key: bytes, *, is_present: bool) -> None:
-        place = order_of(key)
-        is_known = place in self._keys
-        if is_present and not is_known:
-            self._insert(place, key)
-        elif is_known and not is_present:
-            self._remove(place)
+    def _place(self, keys: Iterable[bytes]) -> None:
+        """Put keys in their places, neighbours together."""
+        coming = {order_of(key): key for key in keys}
+        known, at = self._keys, 0
+        places = sorted(place for place in coming if place not in known)
+        known.update(coming)
+        if places and not self._blocks:
+            self._blocks, self._firsts = [[]], [b""]
+        while at < len(places):
+            number = self._find(places[at])
+            is_last = number + 1 == len(self._blocks)
+            end = None if is_last else bisect_left(places, self._firsts[number + 1], at)
+            self._insert(number, places[at:end])
+            at = len(places) if end is None else end
+
+    def _insert(self, number: int, places: list[bytes]) -> None:
+        """Put places that are in order into a block, and split what is too long."""
+        block = self._blocks[number]
+        if len(places) * MANY_SHARE > len(block):
+            block += places
+            block.sort()
+        else:
+            for place in places:
+                insort(block, place)
+        parts = [block]
+        if len(block) > 2 * BLOCK_COUNT:
+            parts = [block[at : at + BLOCK_COUNT] for at in range(0, len(block), BLOCK_COUNT)]
+        self._blocks[number : number + 1] = parts
+        self._firsts[number : number + 1] = [part[0] for part in parts]
 
     def _find(self, place: bytes) -> int:
         """Say in which block a place is, or would be."""
@@ -112,27 +138,15 @@ class KeyIndex:
         is_first = at < len(self._firsts) and self._firsts[at] == place
         return at if is_first else max(at - 1, 0)
 
-    def _insert(self, place: bytes, key: bytes) -> None:
-        self._keys[place] = key
-        if not self._blocks:
-            self._blocks, self._firsts = [[place]], [place]
-            return
-        number = self._find(place)
-        block = self._blocks[number]
-        block.insert(bisect_left(block, place), place)
-        self._firsts[number] = block[0]
-        if len(block) > 2 * BLOCK_COUNT:
-            rest = block[BLOCK_COUNT:]
-            del block[BLOCK_COUNT:]
-            self._blocks.insert(number + 1, rest)
-            self._firsts.insert(number + 1, rest[0])
-
-    def _remove(self, place: bytes) -> None:
-        del self._keys[place]
-        number = self._find(place)
-        block = self._blocks[number]
-        del block[bisect_left(block, place)]
-        if block:
-            self._firsts[number] = block[0]
-        else:
-            del self._blocks[number], self._firsts[number]
+    def _remove(self, keys: Iterable[bytes]) -> None:
+        """Take out the places of those keys that are known."""
+        for place in map(order_of, keys):
+            if self._keys.pop(place, None) is None:
+                continue
+            number = self._find(place)
+            block = self._blocks[number]
+            del block[bisect_left(block, place)]
+            if block:
+                self._firsts[number] = block[0]
+            else:
+                del self._blocks[number], self._firsts[number]

@@ -115,6 +115,25 @@ def test_puts_are_written_as_cbor2_would_and_come_back(request, expiry_ns, keys)
     assert decode_action(encoded) == put
 
 
+@given(
+    key=st.sampled_from([1, 23, 24, 255, 256]).map(bytes),
+    value=st.sampled_from([1, 23, 24, 255, 256, 70_000]).map(bytes),
+    number=st.integers(0, 2**64 - 1),
+    count=st.integers(1, 30),
+)
+def test_batches_are_written_as_cbor2_would_and_come_back(key, value, number, count):
+    guard, step = Guard(GuardKind.REVISION, key, None, number), Step(StepKind.PUT, key, value)
+    batch = actions.BatchCommand(WRITER, number, (guard,) * count, (step,) * count, None)
+    fields = [[[3, key, None, number]] * count, [[1, key, value, None, None]] * count, None]
+    assert encode_action(batch) == cbor2.dumps([33, bytes(WRITER), number, *fields])
+    assert decode_action(encode_action(batch)) == batch
+    changes = (actions.Change(key, value, number), actions.Change(key, None, None)) * count
+    result = actions.BatchResultCommand(WRITER, number, False, changes)
+    done = [[key, value, number], [key, None, None]] * count
+    assert encode_action(result) == cbor2.dumps([34, bytes(WRITER), number, False, done])
+    assert decode_action(encode_action(result)) == result
+
+
 # -- hostile bytes -------------------------------------------------------------------------------
 
 VALID = [bytes.fromhex(expected) for _, expected in ACTIONS.values()]
@@ -191,13 +210,23 @@ W = bytes(WRITER)
         [4, W, 1, []],
         [4, W, None, [b"k"]],
         [6, W, 1, None, 9, [b"k", b"v"]],
-        [33, W, 1, [[0, b"k", b"v", None]], []],
-        [33, W, 1, [[7, b"k", None, None]], []],
-        [33, W, 1, [], [[4, b"k", b"v", None, None]]],
-        [33, W, 1, [], [[1, b"k", None, None, None]]],
-        [33, W, 1, [], [[6, b"k", b"v", None, None]]],
-        [33, W, 1, [], [[4, b"k", None, None, None]] * (BATCH_COUNT_MAX + 1)],
-        [34, W, 1, [[b"k", None, 5]]],
+        [33, W, 1, [[0, b"k", b"v", None]], [], None],
+        [33, W, 1, [[0, b"k", None, 5]], [], None],
+        [33, W, 1, [[2, b"k", None, None]], [], None],
+        [33, W, 1, [[3, b"k", None, None]], [], None],
+        [33, W, 1, [[3, b"k", b"v", 5]], [], None],
+        [33, W, 1, [[7, b"k", None, None]], [], None],
+        [33, W, 1, [[None, b"k", None, None]], [], None],
+        [33, W, 1, [[0, b"", None, None]], [], None],
+        [33, W, 1, [[0, b"k", None]], [], None],
+        [33, W, 1, [], [[4, b"k", b"v", None, None]], None],
+        [33, W, 1, [], [[4, b"k", None, None, 5]], None],
+        [33, W, 1, [], [[1, b"k", None, None, None]], None],
+        [33, W, 1, [], [[1, b"k", b"v", 0, None]], None],
+        [33, W, 1, [], [[5, b"k", b"v", None, None]], None],
+        [33, W, 1, [], [[6, b"k", b"v", None, None]], None],
+        [33, W, 1, [], [[4, b"k", None, None, None]] * (BATCH_COUNT_MAX + 1), None],
+        [34, W, 1, True, [[b"k", None, 5]]],
         [35, W, 1, 11, "x" * 1000],
     ],
     ids=lambda items: repr(items)[:40],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from random import Random
+
+import pytest
 from hypothesis import given, strategies as st
 
 from stores.actions import (
@@ -97,6 +100,27 @@ def test_many_keys_come_and_go_in_any_order():
         index.catch_up(present)
         assert listed(index) == in_order(present)
     assert listed(index) == []
+
+
+@pytest.mark.parametrize("count", [30, 100, 999, 2_000])
+def test_keys_are_put_in_order_slice_by_slice_while_others_come_and_go(count):
+    chance = Random(count)
+    keys = [encode(f"key{number}") for number in range(4_000)]
+    chance.shuffle(keys)
+    present: dict[bytes, None] = dict.fromkeys(keys[:3_000])
+    index, waiting = KeyIndex(present), keys[3_000:]
+    while index.catch_up(present, count) == count and waiting:
+        gone = chance.sample(sorted(present), 20)
+        come = [waiting.pop() for _ in range(20)]
+        for key in gone:
+            del present[key]
+        present.update(dict.fromkeys(come))
+        index.note([*gone, *come, *chance.sample(sorted(present), 20)])
+    index.catch_up(present)
+    assert listed(index) == in_order(present)
+    assert len(index) == len(present)
+    sizes = [len(block) for block in index.places(b"", None, 4_000)]
+    assert max(sizes) <= 2 * BLOCK_COUNT
 
 
 def test_a_stretch_begins_and_ends_where_it_should():

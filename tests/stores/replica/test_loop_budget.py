@@ -69,7 +69,7 @@ def longest(monkeypatch: pytest.MonkeyPatch) -> Counted:
     count(TableMachine, "rows", "rows", lambda found, *_: len(found.keys))
     count(parts, "_take_entries", "thawed", lambda _, part, *__: len(part.revisions))
     count(DigestWalk, "_checksums", "compared", lambda found, *_: len(found))
-    count(KeyIndex, "_place", "sorted", lambda *_: 1)
+    count(KeyIndex, "catch_up", "sorted", lambda found, *_: found)
     for name in STEPS:
         step(name)
     monkeypatch.setattr(kept, "KEPT_ENTRIES", 10)

@@ -107,6 +107,20 @@ async def test_pages_are_of_one_revision_whatever_is_written_meanwhile() -> None
         ]
 
 
+async def test_a_page_has_what_entries_are_whether_or_not_any_of_them_expires() -> None:
+    async with pair() as (_, _, master, _):
+        for number in range(3):
+            await master.put(number, str(number))
+        await (await master.erase(1)).applied()
+        page = await master.scan()
+        assert [*page] == [await master.entry(0), await master.entry(2)]
+        assert {each.expires_at for each in page} == {None}
+        await (await master.put(1, "1", expiry=3_600)).applied()
+        page = await master.scan()
+        assert [*page] == [await master.entry(number) for number in range(3)]
+        assert [each.expires_at is None for each in page] == [True, False, True]
+
+
 async def test_a_revision_that_nobody_keeps_is_an_error_that_says_what_to_do() -> None:
     async with pair() as (_, _, master, clone):
         await master.put(1, 1)
