@@ -8,7 +8,9 @@ the elements, and remembers those of the containers that changed last.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Generic, TypeVar
 
 from wire import cbor
@@ -199,11 +201,15 @@ def _check_nesting(container: bytes) -> None:
 
 
 class _Memo(Generic[_PartsT]):
-    """The parts of containers that changed last, by their encodings."""
+    """The parts of containers that changed last, by their encodings.
+
+    All loops of a process share it, each in a thread of its own: each look and each change is one
+    call, between whose steps no other thread comes.
+    """
 
     def __init__(self, split: Callable[[bytes], _PartsT]) -> None:
         self._split = split
-        self._known: dict[bytes, _PartsT] = {}
+        self._known: OrderedDict[bytes, _PartsT] = OrderedDict()
 
     def take(self, stored: bytes) -> _PartsT:
         """Give the parts, for the caller to change: they are forgotten until they are kept."""
@@ -215,7 +221,8 @@ class _Memo(Generic[_PartsT]):
         if len(encoded) <= MEMO_SIZE_MAX:
             self._known[encoded] = parts
             if len(self._known) > MEMO_COUNT:
-                del self._known[next(iter(self._known))]
+                with suppress(KeyError):  # Others may have taken all since.
+                    self._known.popitem(last=False)
         return encoded
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -115,3 +118,56 @@ def test_only_so_many_containers_are_remembered():
     for number in range(3 * MEMO_COUNT):
         add(encode(Set([number])), encode("x"), Initial.SET)
     assert len(containers._SETS._known) == MEMO_COUNT
+
+
+def beside(between):
+    """Have one thread change sets, and another one work ``between`` any two steps of its memo."""
+    for number in range(MEMO_COUNT):
+        add(encode(Set([number])), encode("x"), Initial.SET)
+    turns, back, over = threading.Semaphore(0), threading.Semaphore(0), threading.Event()
+    made = []
+
+    def step(frame, event, _):
+        if frame.f_code not in (containers._Memo.take.__code__, containers._Memo.keep.__code__):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            turns.release()
+            back.acquire()
+        return step
+
+    def work():
+        sys.settrace(step)
+        try:
+            made.extend(add(encode(Set([at])), encode("y"), Initial.SET) for at in range(2))
+        finally:
+            sys.settrace(None)
+            over.set()
+            turns.release()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    count = 0
+    while turns.acquire() and not over.is_set():
+        between(count)
+        count += 1
+        back.release()
+    thread.join()
+    assert made == [encode(Set([number, "y"])) for number in range(2)]
+    return count
+
+
+def test_loops_in_other_threads_change_containers_between_any_two_steps():
+    steps = beside(lambda at: add(encode(Set([f"other {at}"])), encode("x"), Initial.SET))
+    assert steps > 50, "it was not alone at any step"
+
+
+def test_what_one_thread_is_about_to_forget_others_may_have_taken():
+    def take_all():
+        for stored in list(containers._SETS._known):
+            containers._SETS.take(stored)
+
+    step, steps = 0, 1
+    while step < steps:
+        steps = beside(lambda at, step=step: take_all() if at == step else None)
+        step += 1
