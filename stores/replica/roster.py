@@ -36,10 +36,8 @@ class Roster:
         self.declared = tuple(voters)
         self._founding = Founding(own, voters)
         self._where: dict[MemberId, EndpointId] = {own: endpoint}
-        self._heard: dict[str, int] = {}
-        """By name, the tick at which a member was heard last."""
-        self._gone: set[str] = set()
-        """The names of members whose endpoints are out of reach."""
+        self._heard: dict[MemberId, int] = {}
+        """The tick at which a member was heard last, in reach or not."""
         self._ticks = 0
 
     # -- what is heard ---------------------------------------------------------------------------
@@ -54,8 +52,7 @@ class Roster:
 
     def meet(self, endpoint: EndpointId, member: MemberId) -> None:
         """Learn that a member is at an endpoint."""
-        self._heard[member.name] = self._ticks
-        self._gone.discard(member.name)
+        self._heard[member] = self._ticks
         self._where[member] = endpoint
 
     def restart(self) -> None:
@@ -68,7 +65,6 @@ class Roster:
         lost = [member for member, where in self._where.items() if where == endpoint]
         for member in lost:
             del self._where[member]
-        self._gone.update(member.name for member in lost)
         return lost
 
     # -- what is so ------------------------------------------------------------------------------
@@ -101,8 +97,11 @@ class Roster:
         return self._founding.founders
 
     def hears_majority(self, voters: Voters) -> bool:
-        """Tell whether so many voters are heard that they can elect a leader."""
-        heard = sum(self._is_heard(voter.name) for voter in voters)
+        """Tell whether so many voters are heard that they can elect a leader.
+
+        One that came back in another life is none of them, before a leader has made it one.
+        """
+        heard = sum(map(self._is_heard, voters))
         return bool(voters) and heard >= majority(voters)
 
     def explain_founding(self) -> str:
@@ -124,17 +123,24 @@ class Roster:
             return "the group is known, and nothing of its journal has come yet"
         if self.hears_majority(voters):
             return "a leader is being elected"
-        silent = [self._silence(voter) for voter in voters if not self._is_heard(voter.name)]
-        return f"{len(silent)} of {len(voters)} voters: {', '.join(silent)}"
+        silent = [voter for voter in voters if not self._is_heard(voter)]
+        there = {member.name for member in self._where if self._is_heard(member)}
+        anew = [voter.name for voter in silent if voter.name in there]
+        if len(voters) - len(anew) < majority(voters):
+            rest = " or ".join(voter.name for voter in voters if voter.name not in anew)
+            remedy = f"promote(force=True) at {rest or self.own.name}"
+            return f"{', '.join(anew)} came back with nothing: {remedy}"
+        silences = ", ".join(map(self._silence, silent))
+        return f"{len(silent)} of {len(voters)} voters: {silences}"
 
-    def _is_heard(self, name: str) -> bool:
-        if name == self.own.name:
+    def _is_heard(self, member: MemberId) -> bool:
+        if member == self.own:
             return True
-        heard = self._heard.get(name, -SILENT_TICKS)
-        return name not in self._gone and self._ticks - heard < SILENT_TICKS
+        heard = self._heard.get(member, -SILENT_TICKS)
+        return member in self._where and self._ticks - heard < SILENT_TICKS
 
     def _silence(self, voter: MemberId) -> str:
-        heard = self._heard.get(voter.name)
+        heard = self._heard.get(voter)
         if heard is None:
             return f"{voter.name} never heard"
         return f"{voter.name} silent {(self._ticks - heard) / 10:.1f} s"

@@ -58,8 +58,10 @@ class Mesh:
             for number, name in enumerate(names)
         }
 
-    def core(self, number: int, name: str, voters: str, durable: bool) -> TableCore:
-        own = MemberId(name, 1)
+    def core(
+        self, number: int, name: str, voters: str, durable: bool, life: int = 1
+    ) -> TableCore:
+        own = MemberId(name, life)
         promises = new_promises(own)
         stored = Stored(promises, NEW_SLOTS, START, (), (), 0, is_volatile=not durable)
         world = World(
@@ -134,6 +136,16 @@ class Mesh:
             if all(core.is_served for core in self.cores.values()):
                 return next(name for name, core in self.cores.items() if core.is_leader)
         raise AssertionError([core.explain() for core in self.cores.values()])
+
+    def restart(self, name: str) -> None:
+        """Have a replica in memory end without a word, and another one start."""
+        gone, life = self.where[name], self.cores[name].own.life + 1
+        self.where[name] = EndpointId(name.encode() * 15 + bytes([life]))
+        self.cores[name] = self.core(len(self.cores), name, "abc", durable=False, life=life)
+        self.told[name], self.mail = [], deque(each for each in self.mail if name not in each[:2])
+        for other in self.cores:
+            self.take(other, self.cores[other].peer_unreachable(gone))
+        self.take(name, self.cores[name].start())
 
     def put(self, name: str) -> None:
         self.cores[name].requests.put(b"\x61k", b"\x01")
@@ -430,3 +442,49 @@ def test_what_is_asked_fails_early_where_no_majority_is_heard_alone(is_heard: bo
     (refused,) = mesh.outcomes(asking)
     assert refused.code is ErrorCode.NO_QUORUM
     assert ("being elected" in refused.text) is is_heard
+
+
+def test_a_majority_that_came_back_with_nothing_is_told_of_with_what_to_do() -> None:
+    mesh = Mesh(durable=False)
+    leader = mesh.lead()
+    mesh.put(leader)
+    mesh.work()
+    first, second = (name for name in "abc" if name != leader)
+    mesh.restart(first)
+    mesh.restart(second)
+    mesh.work()
+    core = mesh.cores[leader]
+    while core.is_served:
+        mesh.tick()
+        mesh.work()
+    assert not core.hears_majority, "whoever answers there has no vote"
+    mesh.put(leader)
+    for _ in range(SILENT_TICKS + 1):
+        mesh.tick()
+        mesh.work()
+    *_, refused = mesh.outcomes(leader)
+    assert refused.code is ErrorCode.NO_QUORUM
+    halt = f"{first}, {second} came back with nothing: promote(force=True) at {leader}"
+    assert halt in refused.text
+    mesh.take(leader, core.force())
+    for _ in range(300):
+        mesh.tick()
+        mesh.work()
+    assert {voter.name: voter.life for voter in core.voters} == {leader: 1, first: 2, second: 2}
+    assert {each.machine.digest() for each in mesh.cores.values()} == {core.machine.digest()}
+
+
+def test_one_voter_that_came_back_with_nothing_is_no_halt() -> None:
+    mesh = Mesh(durable=False)
+    leader = mesh.lead()
+    back, other = (name for name in "abc" if name != leader)
+    mesh.restart(back)
+    mesh.work()
+    mesh.cut = {other}
+    mesh.take(leader, mesh.cores[leader].peer_unreachable(mesh.where[other]))
+    while mesh.cores[leader].is_served:
+        mesh.tick()
+        mesh.work()
+    text = mesh.cores[leader].explain()
+    assert text.startswith("2 of 3 voters: ")
+    assert f"{other} silent" in text
