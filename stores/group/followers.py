@@ -12,6 +12,7 @@ from stores.group.limits import CATCH_UP_ENTRIES, CATCH_UP_RUN, FOLLOWERS_MAX
 from stores.group.membership import IN_TOUCH_TICKS, MemberStatus
 from stores.group.messages import FromFollower, ToFollower
 from stores.group.positions import MemberId, Voters
+from stores.group.quorum import VoterHistory
 from stores.group.snapshots import SnapshotSending
 
 SILENT_TICKS: Final = 100
@@ -66,8 +67,9 @@ class Follower:
 class Followers:
     """All members that the leader of one term heard of."""
 
-    def __init__(self) -> None:
-        """Know none."""
+    def __init__(self, voters: VoterHistory) -> None:
+        """Know none. The ``voters`` in force are always let in."""
+        self._voters = voters
         self._known: dict[MemberId, Follower] = {}
         self.tick = 0
 
@@ -84,9 +86,9 @@ class Followers:
         return self._known.get(member)
 
     def find(self, member: MemberId) -> Follower | None:
-        """Give one, known before or not; ``None`` if there are too many."""
+        """Give one, known before or not; ``None`` for one without a vote if there are too many."""
         found = self._known.get(member)
-        if found is None and len(self._known) < FOLLOWERS_MAX:
+        if found is None and (len(self._known) < FOLLOWERS_MAX or member in self._voters.current):
             found = self._known[member] = Follower(echoed_tick=self.tick)
         return found
 

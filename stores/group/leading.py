@@ -56,7 +56,7 @@ class Leading:
         self._state = state
         self._journal = state.journal
         self._timing = timing
-        self._followers = Followers()
+        self._followers = Followers(self._journal.voters)
         self.feeding = Feeding(ballot.member, ballot.term, state, self._followers)
         """What it sends to those that follow."""
         self._rounds = ReadRounds(ballot.member)

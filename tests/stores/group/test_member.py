@@ -143,6 +143,16 @@ def test_without_a_majority_a_leader_takes_so_much_and_no_more(stage, monkeypatc
     assert stage.members["a"].has_room
 
 
+def test_learners_that_come_first_keep_no_voter_out(monkeypatch):
+    monkeypatch.setattr(followers, "FOLLOWERS_MAX", 2)
+    stage = Stage("abcde", voters="abc")
+    assert stage.elect("a", "bc")
+    stage.tick("a", times=3, links=["ade"], sync="abcde")
+    assert not stage.is_ready("a")
+    stage.tick("a", times=3, links=["abcde"], sync="abcde")
+    assert stage.is_ready("a")
+
+
 def test_what_waits_at_a_leader_that_is_deposed_has_an_unknown_outcome(stage):
     stage.do("a", "propose", "caller", Noop())
     stage.do("a", "read", "reader")

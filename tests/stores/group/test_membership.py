@@ -12,6 +12,7 @@ from stores.group.journal import Journal
 from stores.group.membership import IN_TOUCH_TICKS, Declared, MemberStatus, Wanted
 from stores.group.messages import FromFollower, ToFollower
 from stores.group.positions import START, MemberId
+from stores.group.quorum import VoterHistory
 
 A, B, C, D = (MemberId(name, 0) for name in "abcd")
 
@@ -40,7 +41,7 @@ def test_where_names_are_declared_no_other_is_added_and_else_up_to_the_number():
 
 @pytest.fixture
 def known():
-    return Followers()
+    return Followers(VoterHistory(0, (D,)))
 
 
 def follow(known, member, *, session=1, match=0, wants_vote=False, is_whole=True):
@@ -112,12 +113,13 @@ def test_a_member_is_silent_after_its_ticks_without_an_echo_also_without_any(kno
     assert [member for member, _ in known] == [B]
 
 
-def test_no_more_members_are_known_than_there_may_be(known, monkeypatch):
+def test_no_more_members_are_known_than_there_may_be_but_for_voters(known, monkeypatch):
     monkeypatch.setattr(followers, "FOLLOWERS_MAX", 2)
-    for member in (A, B, C):
+    for member in (A, B, C, D):
         known.echo(member, 1)
-    assert [known.find(member) is not None for member in (A, B, C)] == [True, True, False]
-    known.forget(A)
+    assert [known.get(member) is not None for member in (A, B, C, D)] == [True, True, False, True]
+    for member in (D, A):
+        known.forget(member)
     assert known.find(C) is not None
 
 

@@ -58,9 +58,7 @@ class Mesh:
             for number, name in enumerate(names)
         }
 
-    def core(
-        self, number: int, name: str, voters: str, durable: bool, life: int = 1
-    ) -> TableCore:
+    def core(self, number: int, name: str, voters: str, durable: bool, life: int = 1) -> TableCore:
         own = MemberId(name, life)
         promises = new_promises(own)
         stored = Stored(promises, NEW_SLOTS, START, (), (), 0, is_volatile=not durable)
