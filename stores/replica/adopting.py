@@ -125,7 +125,8 @@ class Adoption:
             case TakeOver(endpoint, held):
                 assert held.group is not None, "it holds something"
                 self._source, self._ticks = decision, 0
-                self._standing.roster.meet(endpoint, held.member)
+                own = self._standing
+                own.roster.meet(endpoint, held.member, own.voters)
                 self._adopter.follow(held.group)
                 self._wish()
 

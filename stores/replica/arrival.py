@@ -87,7 +87,7 @@ class Arrival:
             standing.roster.hear(sender, letter, greeting)
             return self.begin()
         if letter.group == standing.group:
-            standing.roster.meet(sender, letter.sender)
+            standing.roster.meet(sender, letter.sender, standing.voters)
             if standing.member is not None and greeting.is_question:
                 self._carry_out(standing.member.welcome(letter.sender))
         elif letter.group is not None and not self._is_conflict_told and not self._conflict:

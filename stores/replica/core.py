@@ -107,7 +107,7 @@ class GroupCore(Life):
             if is_ours and content.life in (None, self.own.life):
                 self._on_barred(letter.sender, content)
         elif letter.group == self.group and self.member is not None:
-            self.roster.meet(sender, letter.sender)
+            self.roster.meet(sender, letter.sender, self.voters)
             if not self.adoption.bars(sender, content):
                 self._on_content(self.member, sender, letter.sender, content)
 
@@ -131,7 +131,7 @@ class GroupCore(Life):
             return []
         if self.is_served:
             self._touched_ns = now_ns
-        self.roster.tick()
+        self.roster.tick(self.voters)
         self.bar.tick()
         if self.member is not None:
             self._carry_out(self.member.tick(Moment(monotonic_ns, now_ns)))

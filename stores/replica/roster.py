@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from stores.group.founding import Founding, Known
+from stores.group.limits import FOLLOWERS_MAX
 from stores.group.membership import Wanted
 from stores.group.positions import MemberId, Voters
 from stores.group.quorum import majority
@@ -36,24 +37,39 @@ class Roster:
         self.declared = tuple(voters)
         self._founding = Founding(own, voters)
         self._where: dict[MemberId, EndpointId] = {own: endpoint}
+        self._at: dict[EndpointId, MemberId] = {endpoint: own}
+        """The same the other way round: an endpoint has one member, an earlier one is gone."""
         self._heard: dict[MemberId, int] = {}
-        """The tick at which a member was heard last, in reach or not."""
+        """The tick at which a member was heard last; of a voter also once it is out of reach."""
         self._ticks = 0
 
     # -- what is heard ---------------------------------------------------------------------------
 
-    def tick(self) -> None:
-        """Let a tick pass."""
+    def tick(self, voters: Voters) -> None:
+        """Let a tick pass, with these ``voters`` in force."""
         self._ticks += 1
+        gone = [each for each in self._heard if each not in self._where and each not in voters]
+        for member in gone:
+            del self._heard[member]
 
     def hear(self, endpoint: EndpointId, letter: Letter, greeting: Greeting) -> None:
         """Take in what is told before there is a group."""
         self._founding.hear(endpoint, Known(letter.sender, letter.group, greeting.voters))
 
-    def meet(self, endpoint: EndpointId, member: MemberId) -> None:
-        """Learn that a member is at an endpoint."""
+    def meet(self, endpoint: EndpointId, member: MemberId, voters: Voters) -> None:
+        """Learn that a member is at an endpoint, unless it is one too many, and no voter."""
+        if self._at.get(endpoint) != member:
+            is_voter = member in voters or member.name in self.declared
+            is_known = is_voter or member in self._where
+            if member == self.own or not (is_known or len(self._where) < FOLLOWERS_MAX):
+                return
+            if member in self._where:
+                del self._at[self._where[member]]
+            if endpoint in self._at:
+                del self._where[self._at[endpoint]]
+            self._at[endpoint] = member
+            self._where[member] = endpoint
         self._heard[member] = self._ticks
-        self._where[member] = endpoint
 
     def restart(self) -> None:
         """Know of no group any more, nor what was told of it."""
@@ -62,10 +78,11 @@ class Roster:
     def lose(self, endpoint: EndpointId) -> list[MemberId]:
         """Forget an endpoint that is gone, and give its members."""
         self._founding.lose(endpoint)
-        lost = [member for member, where in self._where.items() if where == endpoint]
-        for member in lost:
-            del self._where[member]
-        return lost
+        member = self._at.pop(endpoint, None)
+        if member is None:
+            return []
+        del self._where[member]
+        return [member]
 
     # -- what is so ------------------------------------------------------------------------------
 
