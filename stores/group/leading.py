@@ -26,7 +26,7 @@ from stores.group.electorate import Electorate
 from stores.group.entries import ActionEntry, LeadEntry, TimeEntry
 from stores.group.feeding import Feeding
 from stores.group.followers import Followers
-from stores.group.limits import UNCOMMITTED_MAX
+from stores.group.limits import UNCOMMITTED_MAX, UNCOMMITTED_SIZE_MAX
 from stores.group.machine import Answer, Done, Staged
 from stores.group.membership import Wanted
 from stores.group.messages import (
@@ -63,6 +63,8 @@ class Leading:
         self.electorate = Electorate(ballot, state, timing, wanted, self._followers, self._rounds)
         """The members, and which of them vote."""
         self._waiting: dict[int, list[object]] = {}
+        self._appended = 0
+        """What the machine's traffic is once all is applied that was appended in this term."""
         self._first_own = self._journal.end.index + 1
         self._write_ticks = 0
         self._writing: int | None = None
@@ -89,7 +91,9 @@ class Leading:
     @property
     def has_room(self) -> bool:
         """True if a request would be taken on."""
-        return self.is_ready and self._journal.end_index - self._state.commit < UNCOMMITTED_MAX
+        count = self._journal.end_index - self._state.commit
+        size = self._appended - self._state.machine.traffic
+        return self.is_ready and count < UNCOMMITTED_MAX and size < UNCOMMITTED_SIZE_MAX
 
     @property
     def is_followed(self) -> bool:
@@ -272,8 +276,10 @@ class Leading:
     # -- steps -----------------------------------------------------------------------------------
 
     def _act(self, body: object) -> int:
-        index = self._journal.append(ActionEntry(self._ballot.term, body))
-        self._state.machine.stage(self._journal.end, body)
+        machine, journal = self._state.machine, self._journal
+        self._appended = max(self._appended, machine.traffic) + machine.size_of(body)
+        index = journal.append(ActionEntry(self._ballot.term, body))
+        machine.stage(journal.end, body)
         return index
 
     def _keepalive(self) -> Keepalive:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from channels import ChannelConfig
+from wire.limits import MIB
 
 JOURNAL_CHANNEL: Final = ChannelConfig(
     heartbeat_interval_ticks=5, connection_timeout_factor=20, nack_timeout_ticks=2
@@ -13,6 +14,10 @@ JOURNAL_CHANNEL: Final = ChannelConfig(
 
 UNCOMMITTED_MAX: Final = 65_536
 """Entries that wait for a majority. A leader without one takes no more; each may be a whole run."""
+
+UNCOMMITTED_SIZE_MAX: Final = 16 * MIB
+"""Bytes of them: as much as a handle may have asked for without an answer. It is in memory, and is
+what a majority that comes back has to be sent first."""
 
 READS_MAX: Final = 16_384
 """Reads that wait for one round, as many as a handle has requests under way."""

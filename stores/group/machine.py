@@ -55,6 +55,12 @@ class Done:
 class Machine(Protocol):
     """A table, a log, or another state that is a function of the applied actions alone."""
 
+    traffic: int
+    """Bytes of all actions that were applied, each as ``size_of`` has it."""
+
+    def size_of(self, body: object) -> int:
+        """Give the bytes of an action that grow with what was asked, roughly."""
+
     def judge(self, request: object, now: Times) -> Judgement:
         """Decide what a request does to the state with all that is staged."""
 

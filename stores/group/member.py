@@ -235,12 +235,12 @@ class Member(MemberParts):
         """Forget the journal up to an index, and give up to where it was done.
 
         The machine's state on the disk has to have all up to it. Followers in session keep what
-        they may ask for; one that is away gets a snapshot later.
+        they may ask for, unless it is ``excessive``; one that is away gets a snapshot later.
         """
         index = min(index, self.state.commit, self.journal.durable)
         if self.leading is not None:
-            oldest = self.journal.end.index - JOURNAL_MAX
-            index = min(index, max(oldest, self.leading.feeding.wanted_index))
+            excessive = max(self.excessive, self.journal.end.index - JOURNAL_MAX)
+            index = min(index, max(excessive, self.leading.feeding.wanted_index))
         if index > self.journal.floor.index:
             self.journal.compact(index)
         return self.journal.floor.index

@@ -72,6 +72,8 @@ class MemberParts:
         self._following = Following(self.ballot, self.state, ack_entries, wants_vote=wants_vote)
         self.leading: Leading | None = None
         """What it does as the leader; ``None`` while it does not lead."""
+        self.excessive = 0
+        """Up to this entry the journal stays for no follower: its bytes are too many by now."""
         self._moment = Moment(0, 0)
         self._seen: tuple[int, MemberId | None] = (self.ballot.term, None)
         self._changed_at = journal.voters.changed_at

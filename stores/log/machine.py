@@ -56,7 +56,7 @@ class LogMachine(AppliedReads, Machine):
         self.meter = Meter(name, quota)
         """The quota that requests are judged by, with changes of it that are staged."""
         self.traffic = 0
-        """Bytes of all runs that were appended, for the limit of a journal."""
+        """Bytes of all runs that were appended."""
         self._first_quota = quota
         self._partition_count = partition_count
         self._producers = Producers()
@@ -171,6 +171,10 @@ class LogMachine(AppliedReads, Machine):
                 raise _no_body(body)
         staged.stage(body)
 
+    def size_of(self, body: object) -> int:
+        """Give the bytes of the runs in an action."""
+        return sum(len(run.body) for run in body.runs) if isinstance(body, Performed) else 0
+
     def undo(self) -> None:
         """Forget all that is staged."""
         self._staged = None
@@ -245,6 +249,11 @@ class LogMachine(AppliedReads, Machine):
     def use_file(self) -> None:
         """Learn that a file has all runs: entries of runs are kept until ``release``, no longer."""
         self._has_file = True
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes of the log in memory, as stored: those of a file's runs are there as a cache."""
+        return 0 if self._has_file else self._used[1]
 
     def release(self, index: int) -> None:
         """Keep no entries of runs up to a journal's entry: they are read in the file."""

@@ -11,6 +11,7 @@ from typing import Final
 from stores.group import effects as grouped
 from stores.group.member import Member
 from stores.replica.effects import Begin, ReplicaEffect
+from stores.replica.facts import ReplicaMachine
 from stores.replica.kept import KeptJournal
 from stores.replica.standing import Standing
 from stores.replica.write_queue import Keeper, Write, WriteQueue
@@ -27,20 +28,19 @@ class Carrier:
         standing: Standing,
         hear: Callable[[grouped.Effect], None],
         begun: Callable[[Begin], None],
-        traffic: Callable[[], int],
+        machine: ReplicaMachine,
         floor: int,
     ) -> None:
         """Let ``hear`` know what is for no other one, and call ``begun`` once that is stored.
 
-        ``traffic`` counts the bytes that were committed; ``floor`` is where the stored journal
-        begins.
+        ``floor`` is where the stored journal begins.
         """
         self.keeper: Keeper | None = None
         """What follows the machine's changes for the file, if there is one."""
         self._standing = standing
         self._hear = hear
         self._begun = begun
-        self._traffic = traffic
+        self._machine = machine
         self._kept = KeptJournal()
         self._floor = floor
         self._queue = WriteQueue()
@@ -84,13 +84,15 @@ class Carrier:
     def tend_journal(self, member: Member) -> None:
         """Let a tick pass: rows follow the journal, and what of it is needed no more is dropped."""
         self._ticks += 1
-        floor = self._kept.tick(member.state.commit, self._traffic())
+        machine = self._machine
+        kept = self._kept.tick(member.state.commit, machine.traffic, machine.memory_size)
+        member.excessive = kept.excessive
         if self.keeper is not None:
-            self.keeper.tick(member, floor)
+            self.keeper.tick(member, kept.unneeded)
             if (rows := self._queue.put_rows(self.keeper, member.journal.durable)) is not None:
                 self._standing.tell(rows)
         elif self._ticks % COMPACT_TICKS == 0:
-            member.compact(floor)
+            member.compact(kept.unneeded)
 
     def _to_disk(self, write: Write) -> None:
         first = self._queue.put(write, self.keeper)

@@ -31,12 +31,14 @@ class ReplicaMachine(Machine, Protocol):
 
     meter: Meter
     """What is used of the quota."""
-    traffic: int
-    """Bytes of all actions that were applied, for the limit of a journal."""
 
     @property
     def used(self) -> tuple[int, int]:
         """Entries, and their bytes, as the quota counts them."""
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes of the state that are in memory."""
 
     @property
     def is_blank(self) -> bool:

@@ -47,7 +47,7 @@ class Life(Facts, ABC):
         """Start with what is stored, and with the declared names that the ``roster`` has."""
         super().__init__(roster, codec, machine, outbox, beginning, world.now_ns())
         floor = beginning.stored.floor.index
-        self.carrier = Carrier(self, self._hear, self._begun, lambda: machine.traffic, floor)
+        self.carrier = Carrier(self, self._hear, self._begun, machine, floor)
         self._carry_out = self.carrier.carry_out
         self._beginning = beginning
         self._world = world

@@ -109,6 +109,18 @@ class TableMachine(TableState, Machine):
             case _:
                 pass  # judged by nothing
 
+    def size_of(self, body: object) -> int:
+        """Give the bytes of keys and values in an action, and something for each change."""
+        match body:
+            case Performed(_, actions):
+                return sum(map(size_of, actions))
+            case SessionsEnded(removal=ExpireCommand() as removal):
+                return size_of(removal)
+            case ExpireCommand():
+                return size_of(body)
+            case _:
+                return 0
+
     def undo(self) -> None:
         """Forget all that is staged."""
         self._lifetimes.undo(self._overlay.undo())

@@ -58,6 +58,11 @@ class AppliedReads:
         return len(self), self.size
 
     @property
+    def memory_size(self) -> int:
+        """Bytes of keys and values: all of them are in memory."""
+        return self.size
+
+    @property
     def is_blank(self) -> bool:
         """True before the first mutation."""
         return not self.revision

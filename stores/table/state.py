@@ -40,7 +40,7 @@ class TableState(AppliedReads):
         self.before: Callable[[Action], None] | None = None
         """Called with each action before it is applied, for a file whose rows follow."""
         self.traffic = 0
-        """Bytes of all actions that were applied, for the limit of a journal."""
+        """Bytes of all actions that were applied."""
         self._shown: Overlay | None = None
         """What observers know of, while another state comes in its place."""
         self.history = History(0)

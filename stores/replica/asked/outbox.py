@@ -121,6 +121,8 @@ class Outbox(ABC):
         self._given_up = 0
         self._number: int | None = None
         self._sent = 0
+        self._window = WINDOW_COUNT
+        """Parcels that are under way at most: fewer where the leader had no room for more."""
         self._ticket = 0
         self._open: dict[int, Parcel | None] = {}
         """By ticket, what it is about; ``None`` is the registration."""
@@ -187,7 +189,7 @@ class Outbox(ABC):
                 send(self._issue(None), Register(self.writer, self._given_up))
             return
         resolved = self._parcels[0].first - 1
-        for parcel in list(islice(self._parcels, self._sent, WINDOW_COUNT)):
+        for parcel in list(islice(self._parcels, self._sent, self._window)):
             self._sent += 1
             parcel.was_sent = True
             if parcel.outcomes is None:
@@ -213,6 +215,7 @@ class Outbox(ABC):
     def resume(self) -> None:
         """Propose what waits: there is a leader."""
         self._waits = False
+        self._window = WINDOW_COUNT
 
     def tick(self) -> None:
         """Let a tick pass."""
@@ -227,8 +230,9 @@ class Outbox(ABC):
         return ticket in self._open
 
     def declined(self, ticket: int) -> None:
-        """Learn that a request has no answer where it went."""
+        """Learn that a request has no answer where it went: what is sent again is less."""
         if ticket in self._open:
+            self._window = max(1, self._window // 2)
             self.rewind()
 
     def answered(self, ticket: int, answer: object) -> list[Outcome]:
@@ -237,6 +241,7 @@ class Outbox(ABC):
             return []
         parcel = self._open.pop(ticket)
         self._silent_ticks = 0
+        self._window = min(WINDOW_COUNT, self._window + 1)
         match answer:
             case Registration(number) if parcel is None:
                 self._number = number
@@ -262,6 +267,7 @@ class Outbox(ABC):
                 self._open.pop(self._parcels[0].ticket, None)
                 self._leave(self._parcels[0])
                 self._sent = max(0, self._sent - 1)
+                self._window = min(WINDOW_COUNT, self._window + 1)
         return found
 
     def give_up(self, code: ErrorCode, text: str) -> list[Outcome]:

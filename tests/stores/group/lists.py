@@ -90,6 +90,7 @@ class Lists(Machine):
     def __init__(self, state: State | None = None) -> None:
         self.state = state or State()
         self.staged: State | None = None
+        self.traffic = 0
         self.is_timed = True
         self.led_at: Times | None = None
         self.led_term: int | None = None
@@ -143,10 +144,14 @@ class Lists(Machine):
             self.staged = self.state.copy()
         self.staged.apply(position.index, body)
 
+    def size_of(self, body):
+        return len(body.push.value) if isinstance(body, Pushed) else 0
+
     def undo(self):
         self.staged = None
 
     def apply(self, position, body):
+        self.traffic += self.size_of(body)
         return self.state.apply(position.index, body)
 
     def freeze(self, after=0):

@@ -143,6 +143,24 @@ def test_without_a_majority_a_leader_takes_so_much_and_no_more(stage, monkeypatc
     assert stage.members["a"].has_room
 
 
+def test_without_a_majority_a_leader_takes_so_many_bytes_and_no_more(stage, monkeypatch):
+    monkeypatch.setattr(leading, "UNCOMMITTED_SIZE_MAX", 10)
+    for leader in "aab":
+        if stage.leader() != leader:
+            stage.settle_in(leader)
+        stage.do(leader, "propose", "writer", Register(f"another {len(stage.told)}"))
+        stage.pass_on("abc", sync="abc")
+        number = stage.answer()
+        for request in (1, 2):
+            assert stage.members[leader].has_room
+            stage.do(leader, "propose", "caller", Push(number, request, 0, "x" * 5))
+        assert not stage.members[leader].has_room
+        stage.do(leader, "propose", "late", Push(number, 3, 0, ""))
+        assert stage.told[-1] == Failed("late", Setback.NO_ROOM, stage.ids[leader])
+        stage.pass_on("abc", sync="abc")
+        assert stage.members[leader].has_room
+
+
 def test_learners_that_come_first_keep_no_voter_out(monkeypatch):
     monkeypatch.setattr(followers, "FOLLOWERS_MAX", 2)
     stage = Stage("abcde", voters="abc")

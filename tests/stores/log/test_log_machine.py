@@ -149,6 +149,7 @@ def test_the_bytes_of_all_runs_are_counted_as_traffic(lab, handle):
     lab.commit()
     body = (None, encode("a"))
     assert [machine.traffic for machine in lab.machines] == [2 * len(encode(body))] * 2
+    assert sum(lab.leader.size_of(body) for _, body in lab.entries) == lab.leader.traffic
 
 
 # -- what is staged --------------------------------------------------------------------------------

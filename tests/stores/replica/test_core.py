@@ -7,13 +7,16 @@ from collections import deque
 import pytest
 
 from stores.effects import Closed, IdleReached, MasterLost, Multicast, Resolve, Unicast
+from stores.group import leading
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
 from stores.group.member_parts import Stored
 from stores.group.messages import FromFollower, Keepalive, PreVote, TimeoutNow
 from stores.group.positions import START, MemberId
 from stores.group.roles import Role
+from stores.group.words import Ask
 from stores.outcomes import Refused
+from stores.replica.asked import outbox
 from stores.replica.beginning import PATIENCE_TICKS, Beginning, World
 from stores.replica.core import LATE_NS
 from stores.replica.effects import News, ToDisk, Told
@@ -343,6 +346,42 @@ def test_what_was_sent_and_has_no_answer_may_have_been_applied() -> None:
     _, sent, unsent = mesh.outcomes(leader)
     assert sent.text.endswith("whether it was applied is unknown")
     assert unsent.text.endswith("it was not applied")
+
+
+def test_what_a_leader_had_no_room_for_is_sent_again_in_smaller_portions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outbox, "WINDOW_COUNT", 8)
+    monkeypatch.setattr(leading, "UNCOMMITTED_SIZE_MAX", 1)
+    mesh = Mesh()
+    leader = mesh.lead()
+    asking = next(name for name in "abc" if name != leader)
+    mesh.put(asking)
+    mesh.work()
+    mesh.slow = set("abc")
+
+    def sent() -> int:
+        """Count what is asked of the leader, which hears it then."""
+        count = len(mesh.said(asking, Ask))
+        mesh.work()
+        return count
+
+    for _ in range(8):
+        mesh.put(asking)
+    portions = [sent()]
+    for _ in range(4):
+        mesh.tick(asking)
+        portions.append(sent())
+    assert portions == [8, 4, 2, 1, 1]
+    monkeypatch.undo()
+    mesh.slow = set()
+    for _ in range(3):
+        mesh.tick()
+        mesh.work()
+    assert not len(mesh.cores[asking].outbox)
+    for _ in range(8):
+        mesh.put(asking)
+    assert sent() == 8, "there is room again"
 
 
 def test_nothing_is_founded_while_one_voter_has_not_answered() -> None:

@@ -151,6 +151,26 @@ def test_a_slow_clone_does_not_fill_the_masters_memory(world, monkeypatch):
     assert slow.contents() == quick.contents() == master.contents()
 
 
+def test_a_slow_clone_takes_a_snapshot_rather_than_too_many_bytes(world, monkeypatch):
+    monkeypatch.setattr("stores.replica.kept.KEPT_ENTRIES", 0)
+    monkeypatch.setattr("stores.replica.kept.SLOW_SIZE", 10_000)
+    master = world.master()
+    slow, quick = world.clone(), world.clone()
+    world.tick()
+    for number in range(60):
+        master.put("k", "x" * 1000 + str(number))
+        master.flush()
+        mine = [packet for packet in world.packets if slow.id in (packet.sender, packet.receiver)]
+        world.packets = [packet for packet in world.packets if packet not in mine]
+        world.settle()
+        master.run(master.core.tick(world.now_ns))
+        journal = master.core.member.journal
+        assert number < 15 or 8 <= journal.end.index - journal.floor.index <= 25
+    assert slow.get("k") != quick.get("k")
+    world.tick(30)
+    assert slow.contents() == quick.contents() == master.contents()
+
+
 def test_a_gap_while_no_clone_followed_is_noticed(world, pair):
     """A clone that was let go without knowing must not take later entries for the next ones."""
     master, clone = pair

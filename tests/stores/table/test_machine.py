@@ -577,6 +577,7 @@ def test_traffic_is_of_all_actions(lab, handle):
     lab.commit()
     actions = [action for _, body in lab.entries[1:] for action in body.actions]
     assert lab.leader.traffic == sum(map(size_of, actions)) > 200
+    assert sum(lab.leader.size_of(body) for _, body in lab.entries) == lab.leader.traffic
 
 
 def test_a_snapshot_is_put_together_as_its_parts_come(lab, handle):
