@@ -322,7 +322,7 @@ class Single(Generic[CoreT]):
         objection = self._objection()
         if objection and not (is_forced and runner.is_synced):
             raise PromotionRefused(f"{what}: {objection}")
-        silent_ns = core.silent_ns(runner.now_ns())
+        silent_ns = core.silent_ns()
         runner.is_changing_role = True
         try:
             if prepare is not None:

@@ -69,7 +69,7 @@ class Core(Protocol):
     def has_room(self) -> bool:
         """Tell whether more may be asked."""
 
-    def is_stale(self, now_ns: int) -> bool:
+    def is_stale(self) -> bool:
         """Tell whether what is read is too old; never at a leader."""
 
     def statistics(self) -> StoreStatistics | LogStatistics:

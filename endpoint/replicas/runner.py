@@ -294,7 +294,7 @@ class Runner:
         """Raise what keeps readers from reading: ``StoreClosed``, ``StaleData``."""
         if self.error is not None:
             raise self.error
-        if not self.is_master and self.core.is_stale(self.now_ns()):
+        if not self.is_master and self.core.is_stale():
             raise StaleData(
                 f"{self.kind} {self.name}: its master has been out of touch for longer than the"
                 " stale interval; give attach_clone a longer stale_interval to read on"

@@ -89,7 +89,7 @@ class GroupCore(Life):
         if self._is_closed or self._is_paused or not is_vouched:
             return []
         if is_outside:
-            self.proxies.hear(sender, letter, now_ns)
+            self.proxies.hear(sender, letter)
         else:
             self._hear_member(sender, letter)
         return self._take()
@@ -130,7 +130,7 @@ class GroupCore(Life):
         if self._is_paused:
             return []
         if self.is_served:
-            self._touched_ns = now_ns
+            self._touched_ns = monotonic_ns
         self.roster.tick(self.voters)
         self.bar.tick()
         if self.member is not None:

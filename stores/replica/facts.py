@@ -18,7 +18,7 @@ from stores.group.words import Aim
 from stores.outcomes import Outcome
 from stores.quota import Meter, QuotaLevel
 from stores.replica.asked.outbox import Outbox
-from stores.replica.beginning import Beginning
+from stores.replica.beginning import Beginning, World
 from stores.replica.effects import News
 from stores.replica.roster import Roster
 from stores.replica.standing import Standing
@@ -70,7 +70,7 @@ class Facts(Standing):
         machine: ReplicaMachine,
         outbox: Outbox,
         beginning: Beginning,
-        now_ns: int,
+        world: World,
     ) -> None:
         """Start as no member yet."""
         super().__init__(roster, codec, beginning.group, outbox)
@@ -78,8 +78,9 @@ class Facts(Standing):
         self._manner = beginning.manner
         self.is_volatile = beginning.stored.is_volatile
         """True without a disk."""
-        self._touched_ns = now_ns
-        """When a leader served this replica last."""
+        self._world = world
+        self._touched_ns = world.monotonic_ns()
+        """When a leader served this replica last: a time of day may be set back."""
         self.was_served = False
         """True once a leader has served this replica: it has a state that may be read."""
         self.is_deposed = False
@@ -144,10 +145,10 @@ class Facts(Standing):
         """Tell whether more may be asked."""
         return self.outbox.has_room
 
-    def is_stale(self, now_ns: int) -> bool:
+    def is_stale(self) -> bool:
         """Tell whether no leader has served this replica for as long as reads are borne."""
         limit = self._manner.stale_ns
-        return limit is not None and not self.is_served and now_ns - self._touched_ns >= limit
+        return limit is not None and not self.is_served and self.silent_ns() >= limit
 
     def copies(self) -> tuple[ReplicaStatistics, ...]:
         """Give what a leader knows of the other members that are in reach."""
@@ -181,9 +182,9 @@ class Facts(Standing):
         """How many entries a leader is known to have that are not here."""
         return 0 if self.member is None else self.member.missing_count
 
-    def silent_ns(self, now_ns: int) -> int:
+    def silent_ns(self) -> int:
         """Give how long no leader has served this replica; it is known to a tick."""
-        return 0 if self.is_served else max(0, now_ns - self._touched_ns)
+        return 0 if self.is_served else self._world.monotonic_ns() - self._touched_ns
 
     def look_at_quota(self) -> None:
         """Tell at the leader when the store comes close to its quota, or is well below it again."""

@@ -45,12 +45,11 @@ class Life(Facts, ABC):
         world: World,
     ) -> None:
         """Start with what is stored, and with the declared names that the ``roster`` has."""
-        super().__init__(roster, codec, machine, outbox, beginning, world.now_ns())
+        super().__init__(roster, codec, machine, outbox, beginning, world)
         floor = beginning.stored.floor.index
         self.carrier = Carrier(self, self._hear, self._begun, machine, floor)
         self._carry_out = self.carrier.carry_out
         self._beginning = beginning
-        self._world = world
         self._arrival = Arrival(self, self._carry_out, world.new_group, beginning.manner)
         self.adoption = Adoption(self, self, self._carry_out)
         self._desk = Desk(self, self._carry_out, beginning.manner)

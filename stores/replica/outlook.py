@@ -54,7 +54,7 @@ class Outlook(WithoutWork, ABC, Generic[OutboxT]):
         """Tell whether the local handle may ask for more; otherwise wait for a ``Resolve``."""
         return self._outbox.has_room
 
-    def is_stale(self, now_ns: int) -> bool:
+    def is_stale(self) -> bool:
         """Give false: it has nothing that could be old."""
         return False
 

@@ -37,7 +37,7 @@ class Outside:
 class Answering(Protocol):
     """What answers proxies, as far as a replica has to know it."""
 
-    def hear(self, sender: EndpointId, letter: Letter, now_ns: int) -> None:
+    def hear(self, sender: EndpointId, letter: Letter) -> None:
         """Take in what a proxy says; raises ``DecodeError``."""
 
     def lose(self, endpoint: EndpointId) -> None:
@@ -72,13 +72,13 @@ class Outsiders(ABC, Generic[QuestionT]):
         self._linear: dict[EndpointId, dict[int, QuestionT]] = {}
         """By ticket, what waits for a majority's word."""
 
-    def hear(self, sender: EndpointId, letter: Letter, now_ns: int) -> None:
+    def hear(self, sender: EndpointId, letter: Letter) -> None:
         """Take in what a proxy says; raises ``DecodeError``."""
         content, member = letter.content, self._facts.member
         if isinstance(content, Seek):
             self._on_seek(sender, content)
         elif isinstance(content, Ask) and member is not None:
-            self._on_ask(member, sender, letter, content, now_ns)
+            self._on_ask(member, sender, letter, content)
 
     def lose(self, endpoint: EndpointId) -> None:
         """Forget what an endpoint wanted: there is no path to it."""
@@ -119,14 +119,12 @@ class Outsiders(ABC, Generic[QuestionT]):
 
     # -- steps -----------------------------------------------------------------------------------
 
-    def _on_ask(
-        self, member: Member, sender: EndpointId, letter: Letter, ask: Ask, now_ns: int
-    ) -> None:
+    def _on_ask(self, member: Member, sender: EndpointId, letter: Letter, ask: Ask) -> None:
         request, is_ours = ask.request, letter.group == self._facts.group
         question = self._question_of(request)
         if question is not None:
             if is_ours or letter.group is None:
-                self._on_question(member, sender, ask.ticket, question, now_ns)
+                self._on_question(member, sender, ask.ticket, question)
         elif is_ours:
             for writer in self._writers_of(request):
                 if writer.entity.endpoint != sender:
@@ -183,7 +181,7 @@ class Outsiders(ABC, Generic[QuestionT]):
 
     @abstractmethod
     def _on_question(
-        self, member: Member, sender: EndpointId, ticket: int, question: QuestionT, now_ns: int
+        self, member: Member, sender: EndpointId, ticket: int, question: QuestionT
     ) -> None:
         """Answer a question, maybe once a majority has confirmed the leader."""
 

@@ -351,7 +351,7 @@ STORES = [
         "stale data is refused",
         "a clone that is out of touch looks well",
         "stores/replica/facts.py",
-        "        return limit is not None and not self.is_served and now_ns - self._touched_ns >= limit\n",
+        "        return limit is not None and not self.is_served and self.silent_ns() >= limit\n",
         "        return False\n",
         ("tests/stores/replica/test_following.py",),
     ),

@@ -56,7 +56,7 @@ GROUP_PROXIES = [
         "proxies of groups: a clone that is out of touch refuses them",
         "a proxy reads what a clone would not show its own readers",
         PROXIES,
-        "        elif self._facts.is_stale(now_ns):\n",
+        "        elif self._facts.is_stale():\n",
         "        elif False:\n",
         ("tests/endpoint/replicas/stores/test_store_proxies.py",),
     ),

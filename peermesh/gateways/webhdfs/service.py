@@ -133,7 +133,7 @@ class Service:
     def outlook(self) -> Outlook:
         """Say what is seen of the store's leader here."""
         runner, core = self._store.runner, self._store.part.core
-        silent_seconds = core.silent_ns(runner.now_ns()) / 1e9 if core.was_served else math.inf
+        silent_seconds = core.silent_ns() / 1e9 if core.was_served else math.inf
         return Outlook(silent_seconds, core.hears_majority, runner.error is not None)
 
     def is_active(self) -> bool:

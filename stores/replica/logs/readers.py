@@ -58,14 +58,14 @@ class LogReaders(Outsiders[Query]):
         self._reading: set[tuple[EndpointId, int]] = set()
         """What the driver reads for."""
 
-    def hear(self, sender: EndpointId, letter: Letter, now_ns: int) -> None:
+    def hear(self, sender: EndpointId, letter: Letter) -> None:
         """Take in what a proxy says; raises ``DecodeError``."""
         content = letter.content
         if isinstance(content, Ask):
             key = sender, content.ticket
             if key in self._fetches or key in self._reading:
                 return  # It was asked again, and is not forgotten.
-        super().hear(sender, letter, now_ns)
+        super().hear(sender, letter)
 
     def lose(self, endpoint: EndpointId) -> None:
         """Forget what an endpoint wanted: there is no path to it."""
@@ -118,7 +118,7 @@ class LogReaders(Outsiders[Query]):
                 raise DecodeError(f"a proxy asks for a {type(request).__name__}: only members do")
 
     def _on_question(
-        self, member: Member, sender: EndpointId, ticket: int, question: Query, now_ns: int
+        self, member: Member, sender: EndpointId, ticket: int, question: Query
     ) -> None:
         self._await_word(member, sender, ticket, question)
 

@@ -77,12 +77,10 @@ class Proxies(Outsiders[Read]):
             case _:
                 raise DecodeError(f"a proxy asks for a {type(request).__name__}: only members do")
 
-    def _on_question(
-        self, member: Member, sender: EndpointId, ticket: int, question: Read, now_ns: int
-    ) -> None:
+    def _on_question(self, member: Member, sender: EndpointId, ticket: int, question: Read) -> None:
         if question.is_linear:
             self._await_word(member, sender, ticket, question)
-        elif self._facts.is_stale(now_ns):
+        elif self._facts.is_stale():
             self._refuse(sender, ticket, question, STALE, is_stale=True)
         else:
             self._look(sender, ticket, question)

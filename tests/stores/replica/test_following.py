@@ -178,10 +178,10 @@ def test_data_is_stale_after_the_interval_only(world):
     master.crash()
     world.tick(SILENCE_TICKS)
     assert clone.is_lost
-    assert not clone.core.is_stale(world.now_ns)
+    assert not clone.core.is_stale()
     world.tick(50)
-    assert clone.core.is_stale(world.now_ns)
-    assert not patient.core.is_stale(world.now_ns)
+    assert clone.core.is_stale()
+    assert not patient.core.is_stale()
 
 
 def test_a_master_that_comes_back_goes_on_without_a_snapshot(pair, world):

@@ -1,5 +1,7 @@
 """Stores without a copy, over real sockets: the nearest replica, fail-over, single writes."""
 
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import trio
 from endpoint import Endpoint
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.stores.store_proxy import StoreProxy
+from endpoint.surroundings import surroundings
 from peermesh.blocking import Endpoint as BlockingEndpoint
 from peermesh.testing.time_limits import limit
 from stores.batch import Batch
@@ -161,10 +164,39 @@ async def test_a_clone_out_of_touch_refuses_proxies_as_it_refuses_others() -> No
                 assert await clone.await_idle(timeout=limit())
                 assert await proxy.get("a") is None
                 await gone.shutdown()
-                while not clone.runner.core.is_stale(clone.runner.now_ns()):
+                while not clone.runner.core.is_stale():
                     await trio.lowlevel.checkpoint()
                 with pytest.raises(StaleData, match="out of touch"):
                     await proxy.get("a")
+
+
+async def test_a_clock_that_is_set_makes_no_copy_stale_or_fresh() -> None:
+    off_ns = 0
+    token = surroundings.set(replace(surroundings.get(), now_ns=lambda: time.time_ns() + off_ns))
+    try:
+        async with line(2) as (first, last), Endpoint() as gone:
+            assert await first.peer("127.0.0.1", await gone.listen(), retry=0)
+            await gone.attach_master("s")
+            async with (
+                first.attach_clone("s", stale_interval=3600) as patient,
+                last.attach_clone("s", stale_interval=0.1) as hasty,
+            ):
+                for clone in (patient, hasty):
+                    assert await clone.await_idle(timeout=limit())
+                await gone.shutdown()
+                for clone in (patient, hasty):
+                    while clone.runner.core.is_served:
+                        await trio.lowlevel.checkpoint()
+                off_ns = 2 * 3600 * 10**9
+                assert await patient.get("a") is None
+                off_ns = -off_ns
+                assert await patient.get("a") is None
+                while not hasty.runner.core.is_stale():
+                    await trio.lowlevel.checkpoint()
+                promoted = await patient.promote()
+                assert promoted.silent_seconds < 3600
+    finally:
+        surroundings.reset(token)
 
 
 async def test_one_endpoint_has_one_handle_of_a_store() -> None:
