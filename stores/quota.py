@@ -32,7 +32,7 @@ RELIEVED_SHARE: Final = 0.75
 _SHRUNK_SHARE: Final = 0.9
 """Of what a store held when it refused something large, though it was far from full."""
 
-_NAME_SIZE_MAX: Final = 60
+_NAME_SIZE_MAX: Final = 40
 """Characters of a name in an error, which has 200: what to do stands at its end."""
 
 
@@ -111,8 +111,8 @@ class Meter:
         """Raise ``QuotaExceeded``, and have the next ``look`` tell of it."""
         self._has_refused = True
         raise QuotaExceeded(
-            f"{self.what} is full: {used} of {limit} {unit} are used: remove some, or give its"
-            " master a larger quota"
+            f"{self.what} is full: {used} of {limit} {unit} are used: remove some, or raise it"
+            " with set_quota() at its master, await set_quota() in a group"
         )
 
     def look(self, entries: int, size: int) -> QuotaLevel | None:

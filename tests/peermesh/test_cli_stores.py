@@ -77,8 +77,8 @@ def test_a_store_that_is_full_says_what_is_used_and_what_to_do(
         tell("store", "put", "cities", "vienna", "1")
         _, err = tell("store", "put", "cities", "linz", "1", code=ExitCode.FAILED)
         assert err == (
-            "peermesh: store cities is full: 1 of 1 entries are used; remove some, or give its"
-            " master a larger quota\n"
+            "peermesh: store cities is full: 1 of 1 entries are used; remove some, or raise it"
+            " with set_quota() at its master, await set_quota() in a group\n"
         )
         tell("store", "erase", "cities", "vienna")
         tell("store", "put", "cities", "linz", "1")
