@@ -332,6 +332,7 @@ class QuotaExceeded(StoreError):
 class NoQuorum(StoreError):
     """A replica group has no majority of its voters in reach: the text says which are silent.
 
+    Start them again; with those that are gone for good, ``promote(force=True)`` leads without them.
     What was asked is not applied, or its outcome is unknown, as the text says.
     """
 

@@ -44,6 +44,9 @@ _CODES: Final = {
     News.ANEW: StatusCode.STORE_CONFLICT,
 }
 
+_LOSS: Final = ", which loses what a majority had and is not here"
+"""What a person accepts who leads without a majority."""
+
 CoreT = TypeVar("CoreT", bound=GroupCore)
 MarkT = TypeVar("MarkT")
 
@@ -206,7 +209,8 @@ class GroupPart(ABC, Generic[CoreT]):
         if self.runner.error is not None:
             raise self.runner.error
         if not self.core.is_served:
-            raise self.no_quorum(seconds)
+            is_forcible = self.core.voters and not self.core.hears_majority
+            raise self.no_quorum(seconds, _LOSS if is_forcible else "")
         raise RequestTimeout(f"{self.what}: not within {seconds:g} s: {text}")
 
     async def ask(self, request: object, seconds: float) -> object:
@@ -239,12 +243,12 @@ class GroupPart(ABC, Generic[CoreT]):
         """True if no leader will serve this replica, as things are."""
         return self.runner.error is not None or self.core.bar.text is not None
 
-    def no_quorum(self, seconds: float) -> StoreError:
-        """Make the error of a wait that was in vain."""
+    def no_quorum(self, seconds: float, loss: str = "") -> StoreError:
+        """Make the error of a wait that was in vain; ``loss`` is what its remedy may cost."""
         if self.core.bar.text is not None:
             return NotAllowed(self.core.bar.text)
         why = self.core.explain()
-        return NoQuorum(f"{self.what}: no leader within {seconds:g} s: {why}")
+        return NoQuorum(f"{self.what}: no leader within {seconds:g} s: {why}{loss}")
 
 
 class Single(Generic[CoreT]):

@@ -20,6 +20,12 @@ from wire.identifiers import EndpointId
 SILENT_TICKS: Final = 2 * DEFAULT_TIMING.timeout_ticks_max
 """Ticks after which a member counts as silent: two elections came to nothing meanwhile."""
 
+FORCE: Final = "promote(force=True)"
+"""What a person does where voters are gone for good."""
+
+_NAMES_SIZE: Final = 90
+"""Characters for those that are in the way, in an error of 200: what to do stands behind them."""
+
 
 class Roster:
     """The members of a group that were heard at one endpoint."""
@@ -145,10 +151,11 @@ class Roster:
         anew = [voter.name for voter in silent if voter.name in there]
         if len(voters) - len(anew) < majority(voters):
             rest = " or ".join(voter.name for voter in voters if voter.name not in anew)
-            remedy = f"promote(force=True) at {rest or self.own.name}"
-            return f"{', '.join(anew)} came back with nothing: {remedy}"
-        silences = ", ".join(map(self._silence, silent))
-        return f"{len(silent)} of {len(voters)} voters: {silences}"
+            names = ", ".join(anew)[:_NAMES_SIZE]
+            return f"{names} came back with nothing: {FORCE} at {rest or self.own.name}"
+        names = ", ".join(map(self._silence, silent))[:_NAMES_SIZE]
+        remedy = f"; start them, or {FORCE}" if len(voters) > 1 else ""
+        return f"{len(silent)} of {len(voters)} voters: {names}{remedy}"
 
     def _is_heard(self, member: MemberId) -> bool:
         if member == self.own:

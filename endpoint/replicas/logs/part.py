@@ -123,10 +123,10 @@ class LogPart(GroupPart[LogCore]):
         await super().await_lead(seconds)
         await self.await_begun(seconds)
 
-    def no_quorum(self, seconds: float) -> StoreError:
-        """Make the error of a wait that was in vain."""
+    def no_quorum(self, seconds: float, loss: str = "") -> StoreError:
+        """Make the error of a wait that was in vain; ``loss`` is what its remedy may cost."""
         if self.single is None or self.core.bar.text is not None:
-            return super().no_quorum(seconds)
+            return super().no_quorum(seconds, loss)
         return KeeperUnreachable(f"{self.what}: {unreachable(seconds)}")
 
     # -- led alone -------------------------------------------------------------------------------

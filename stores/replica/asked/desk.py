@@ -70,7 +70,7 @@ class Desk:
             text = f"no {words.leader} answered for {seconds:g} s ({why}), ask again"
             self.give_up(words.unreachable, text[:150])
         else:
-            self.give_up(ErrorCode.NO_QUORUM, f"no majority answers: {why}"[:150])
+            self.give_up(ErrorCode.NO_QUORUM, f"no majority answers: {why}"[:165])
 
     def answered(self, ticket: int, answer: object) -> None:
         """Take in an answer to what went out under a ticket."""

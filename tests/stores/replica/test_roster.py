@@ -68,4 +68,16 @@ def test_how_long_a_member_was_silent_is_remembered_of_voters_alone(roster: Rost
     roster.lose(where(2))
     for _ in range(20):
         roster.tick((A, B))
-    assert roster.explain_silence(VOTERS) == "2 of 3 voters: b silent 2.0 s, c never heard"
+    text = "2 of 3 voters: b silent 2.0 s, c never heard; start them, or promote(force=True)"
+    assert roster.explain_silence(VOTERS) == text
+
+
+def test_what_to_do_stands_in_an_error_however_long_names_are() -> None:
+    voters = tuple(MemberId(name * 64, 1) for name in "abcde")
+    roster = Roster(voters[0], where(0), [voter.name for voter in voters])
+    assert roster.explain_silence(voters).endswith("; start them, or promote(force=True)")
+    assert len(roster.explain_silence(voters)) < 145
+    for number, voter in enumerate(voters[1:], 1):
+        roster.meet(where(number), voter._replace(life=2), voters)
+    assert f"promote(force=True) at {voters[0].name}" in roster.explain_silence(voters)
+    assert Roster(voters[0], where(0), "b").explain_silence((B,)) == "1 of 1 voters: b never heard"
