@@ -251,5 +251,29 @@ GROUP_CORE = [
         "        return self._founding.knows_none\n",
         ("tests/endpoint/replicas/groups/test_counted_voters.py",),
     ),
+    Safeguard(
+        "group core: voters follow however many learners there are",
+        "whoever may read invents so many learners that no majority is heard",
+        "stores/group/followers.py",
+        "(len(self._known) < FOLLOWERS_MAX or member in self._voters.current):\n",
+        "len(self._known) < FOLLOWERS_MAX:\n",
+        ("tests/stores/group/test_membership.py",),
+    ),
+    Safeguard(
+        "group core: bytes that wait for a majority are counted",
+        "a leader without a majority takes entries of 16 MiB until its memory is full",
+        "stores/group/leading.py",
+        " and size < UNCOMMITTED_SIZE_MAX\n",
+        "\n",
+        ("tests/stores/group/test_member.py",),
+    ),
+    Safeguard(
+        "group core: an endpoint has one member",
+        "whoever may read fills the memory of others with members that it invents",
+        "stores/replica/roster.py",
+        "            if endpoint in self._at:\n                del self._where[self._at[endpoint]]\n",
+        "",
+        ("tests/stores/replica/test_roster.py",),
+    ),
 ]
 """What no schedule of the model shows, and tests of the core do."""
