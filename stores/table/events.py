@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
 
 from stores.actions import Action, BatchResultCommand, ClearCommand, ExpireCommand
 from stores.effects import Changed
-from stores.table.overlay import Overlay, Past, entries_of
-from stores.table.table import ChangeKind, Columns
-
-_REMOVALS: Final = {ExpireCommand: ChangeKind.EXPIRE, ClearCommand: ChangeKind.CLEAR}
+from stores.table.overlay import Layer, Overlay, Past, entries_of
+from stores.table.table import ChangeKind, Entry
 
 
 def changes_of(action: Action, overlay: Overlay) -> Iterator[Changed]:
-    """Tell what an action is about to change; what is missing already is not removed."""
-    writer = None if isinstance(action, ExpireCommand) else getattr(action, "writer", None)
-    removal = _REMOVALS.get(type(action), ChangeKind.ERASE)
+    """Tell what an action is about to change; what is missing already is not removed.
+
+    A clear has ``removals``.
+    """
+    is_expiry = isinstance(action, ExpireCommand)
+    writer = None if is_expiry else getattr(action, "writer", None)
+    removal = ChangeKind.EXPIRE if is_expiry else ChangeKind.ERASE
     revision = overlay.revision
-    if isinstance(action, ClearCommand):
-        for key in overlay:
-            yield Changed(removal, key, overlay.entry(key), None, writer, revision + 1)
-        return
     seen: Past = {}
     is_one = isinstance(action, BatchResultCommand)
     for number, (key, after) in enumerate(entries_of(action, revision), start=1):
@@ -35,13 +32,35 @@ def changes_of(action: Action, overlay: Overlay) -> Iterator[Changed]:
         yield Changed(kind, key, before, after, writer, revision + (1 if is_one else number))
 
 
-def differences(overlay: Overlay, columns: Columns, revision: int) -> Iterator[Changed]:
-    """Tell what a snapshot is about to change; who wrote it is not known."""
-    for key in overlay:
-        if key not in columns.values:
-            yield Changed(ChangeKind.ERASE, key, overlay.entry(key), None, None, revision)
-    for key in columns:
-        before, after = overlay.entry(key), columns.entry(key)
-        if before != after:
-            kind = ChangeKind.INSERT if before is None else ChangeKind.UPDATE
-            yield Changed(kind, key, before, after, None, revision)
+def removals(clear: ClearCommand, cleared: Layer, revision: int) -> Iterator[Changed]:
+    """Tell of each key that a clear removes. What it leaves behind changes no more."""
+    for key in cleared:
+        yield Changed(ChangeKind.CLEAR, key, cleared.entry(key), None, clear.writer, revision)
+
+
+def differences(
+    old: Layer,
+    new: Layer,
+    keys: Sequence[bytes],
+    kept: Mapping[bytes, Entry | None],
+    revision: int,
+) -> Iterator[Changed | None]:
+    """Tell how a state differs from one before it, with ``None`` for each key that does not.
+
+    ``keys`` are those of the new state. It may change meanwhile: ``kept`` has what stood under
+    keys that did, and is looked at with each of them. Who wrote a change is not known.
+    """
+
+    def entry(key: bytes) -> Entry | None:
+        return kept[key] if key in kept else new.entry(key)
+
+    for key in old:
+        change = Changed(ChangeKind.ERASE, key, old.entry(key), None, None, revision)
+        yield change if entry(key) is None else None
+    for key in keys:
+        before, after = old.entry(key), entry(key)
+        if after is None or before == after:
+            yield None
+            continue
+        kind = ChangeKind.INSERT if before is None else ChangeKind.UPDATE
+        yield Changed(kind, key, before, after, None, revision)

@@ -38,7 +38,6 @@ from stores.table.bodies import (
     SessionsEnded,
     Write,
 )
-from stores.table.events import changes_of
 from stores.table.overlay import SKIP, keys_of
 from stores.table.state import TableState
 from wire.errors import DecodeError
@@ -258,9 +257,8 @@ class TableMachine(TableState, Machine):
         revision, size = overlay.revision, size_of(action)
         self.traffic += size
         self.history.add(action, None, size, revision, overlay, self._lineage.position)
-        if self.observer is not None and self._shown is None:
-            for change in changes_of(action, overlay):
-                self.observer(change)
+        if self.telling.observer is not None:
+            self.telling.change(action, overlay)
         if self.before is not None:
             self.before(action)
         if self._pins:

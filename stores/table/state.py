@@ -11,18 +11,17 @@ from hashlib import sha256
 
 from stores.actions import Action
 from stores.digests import Digest, DigestWalk
-from stores.effects import Changed
 from stores.history import History
 from stores.quota import UNLIMITED, Meter, Quota, QuotaLevel
 from stores.table.bodies import Performed, SessionRow
-from stores.table.events import differences
 from stores.table.lifetimes import Lifetimes
 from stores.table.lineage import Lineage
 from stores.table.overlay import Overlay
-from stores.table.parts import Frozen, HeadPart, Part, Thawed, small_parts, thaw
+from stores.table.parts import EntriesPart, Frozen, HeadPart, Part, Thawed, small_parts, thaw
 from stores.table.pins import Pins
 from stores.table.reads import AppliedReads
 from stores.table.table import Table
+from stores.table.telling import Telling
 from stores.table.writers import Writers
 from stores.work import SLICE_COUNT
 from wire.errors import DecodeError
@@ -35,14 +34,12 @@ class TableState(AppliedReads):
         """Start empty. The ``name`` stands in errors; all members start with one ``quota``."""
         self.meter = Meter(name, quota)
         """The quota that requests are judged by, with changes of it that are staged."""
-        self.observer: Callable[[Changed], None] | None = None
-        """Called with each change before it is applied, for a store's events."""
+        self.telling = Telling()
+        """Tells of each change before it is applied, for a store's events."""
         self.before: Callable[[Action], None] | None = None
         """Called with each action before it is applied, for a file whose rows follow."""
         self.traffic = 0
         """Bytes of all actions that were applied."""
-        self._shown: Overlay | None = None
-        """What observers know of, while another state comes in its place."""
         self.history = History(0)
         self._thawing: Thawed | None = None
         """The first parts of a snapshot that is under way."""
@@ -138,6 +135,8 @@ class TableState(AppliedReads):
                 self._thawing.take(part)
             except DecodeError:
                 self._thawing = None  # ``install`` says so again.
+        if isinstance(part, EntriesPart):
+            self.telling.step(2 * len(part.revisions))  # It ends before there is another state.
         return part
 
     def install(self, parts: Sequence[object]) -> None:
@@ -146,11 +145,12 @@ class TableState(AppliedReads):
         thawed = thaw(parts, begun)
         head = thawed.head
         lineage = Lineage(head.position, head.reigns)
-        if self.observer is not None and self._shown is None:
-            for change in differences(self._overlay, thawed.columns, head.revision):
-                self.observer(change)
+        is_hidden = self.telling.has_hidden
+        self.telling.hide(self._overlay)
         table = Table(thawed.columns, head.revision)
         self._begin(table, lineage, Writers(thawed.writers), head.quota, thawed.sessions)
+        if not is_hidden:
+            self.reveal()
         self.history.restart(head.revision)
 
     # -- another state in the place of one ---------------------------------------------------------
@@ -161,27 +161,18 @@ class TableState(AppliedReads):
 
     def begin_anew(self) -> None:
         """Drop all. Observers learn what is different once there is a state again: ``reveal``."""
-        if self.observer is not None and self._shown is None:
-            self._shown = self._overlay
+        self.telling.hide(self._overlay)
         self._begin(Table(), Lineage(), Writers(), self._first_quota)
         self.history.restart(0)
 
     def carry_over(self, before: TableState) -> None:
         """Take on what observers know of the machine that was here before, likewise."""
-        if before.observer is not None:
-            self._shown = before._shown or before._overlay
-
-    @property
-    def has_shown(self) -> bool:
-        """True while observers know of another state than this."""
-        return self._shown is not None
+        self.telling = before.telling
+        self.telling.hide(before._overlay)
 
     def reveal(self) -> None:
         """Tell observers what is different now from what they know of."""
-        shown, self._shown = self._shown, None
-        if self.observer is not None and shown is not None:
-            for change in differences(shown, self.snapshot(), self.revision):
-                self.observer(change)
+        self.telling.reveal(self._overlay)
 
     def digest(self) -> bytes:
         """Give a hash of the applied state. It looks at every entry: for tests, not for a loop."""

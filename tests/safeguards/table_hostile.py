@@ -75,6 +75,14 @@ HOSTILE = [
         (SLICES + "::test_a_hundred_comparisons_leave_the_loop_to_others", BUDGET),
     ),
     Safeguard(
+        "events come in slices",
+        "a clear of a large store holds up the loop for those who follow its events",
+        "stores/table/telling.py",
+        "    def step(self, count: int = SLICE_COUNT) -> None:\n",
+        "    def step(self, count: int = 2**60) -> None:\n",
+        ("tests/stores/table/test_telling.py", BUDGET + "::test_events_come_in_slices"),
+    ),
+    Safeguard(
         "comparisons are shared",
         "each of a hundred questions costs a look at every entry",
         "stores/replica/comparing.py",

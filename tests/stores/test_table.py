@@ -23,9 +23,9 @@ from stores.effects import Changed
 from stores.limits import EXPIRY_END_NS
 from stores.lives import life_of
 from stores.table import ChangeKind, Columns, Entry, Table
-from stores.table.events import changes_of, differences
 from stores.table.overlay import Overlay, Skip, entries_of, keys_of, mutation_count
 from stores.table.rows import Rows, rows_of
+from stores.table.telling import Telling
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import ErrorCode
@@ -119,23 +119,36 @@ def plain(changes: Iterable[Changed]) -> list[tuple[object, ...]]:
     ]
 
 
-def told(overlay: Overlay, *actions: Action) -> list[tuple[object, ...]]:
+def told(overlay: Overlay, *actions: Action) -> list[Changed]:
     """Commit actions, and give what is told of each before it is done."""
-    found: list[tuple[object, ...]] = []
+    found: list[Changed] = []
+    telling = Telling()
+    telling.observe(found.append)
     for action in actions:
-        found += plain(changes_of(action, overlay))
+        telling.change(action, overlay)
         overlay.commit(action)
+    return found
+
+
+def told_of(old: Overlay, new: Overlay) -> list[Changed]:
+    """Give what is told of a state in the place of another one."""
+    found: list[Changed] = []
+    telling = Telling()
+    telling.observe(found.append)
+    telling.hide(old)
+    telling.reveal(new)
     return found
 
 
 def test_events_are_of_inserts_updates_erasures_and_expiries(table):
     overlay = Overlay(table)
-    assert told(
+    found = told(
         overlay,
         put(b"a", b"1", b"a", b"1", b"b", b"2"),
         EraseCommand(W, 4, [b"a", b"missing"]),
         ExpireCommand([b"b"]),
-    ) == [
+    )
+    assert plain(found) == [
         (ChangeKind.INSERT, b"a", None, b"1"),
         (ChangeKind.UPDATE, b"a", b"1", b"1"),
         (ChangeKind.INSERT, b"b", None, b"2"),
@@ -147,7 +160,7 @@ def test_events_are_of_inserts_updates_erasures_and_expiries(table):
 
 def test_events_are_of_each_key_that_a_clear_removes(table):
     table.apply(put(b"a", b"1", b"b", b"2"))
-    assert told(Overlay(table), ClearCommand(W, 3)) == [
+    assert plain(told(Overlay(table), ClearCommand(W, 3))) == [
         (ChangeKind.CLEAR, b"a", b"1", None),
         (ChangeKind.CLEAR, b"b", b"2", None),
     ]
@@ -157,7 +170,7 @@ def test_events_are_of_the_differences_that_a_snapshot_makes(table):
     table.apply(put(b"same", b"1", b"changed", b"2", b"gone", b"3"))
     other = Table()
     other.apply(put(b"same", b"1", b"changed", b"4", b"new", b"5"))
-    assert plain(differences(Overlay(table), other.columns, 9)) == [
+    assert plain(told_of(Overlay(table), Overlay(other))) == [
         (ChangeKind.ERASE, b"gone", b"3", None),
         (ChangeKind.UPDATE, b"changed", b"2", b"4"),
         (ChangeKind.INSERT, b"new", None, b"5"),
@@ -168,17 +181,15 @@ def test_events_say_who_wrote_and_which_mutation_it_was(table):
     table.apply(put(b"x", b"1"))
     overlay = Overlay(table)
     changes = (Change(b"missing", None, None), Change(b"a", b"3", None), Change(b"b", b"4", None))
-    found = []
-    for action in (
+    found = told(
+        overlay,
         put(b"a", b"1", b"b", b"2"),
         EraseCommand(W, 4, [b"missing", b"b"]),
         BatchResultCommand(W, 5, True, changes),
         ExpireCommand([b"x"]),
         ClearCommand(W, 6),
-    ):
-        found += [(each.key, each.writer, each.revision) for each in changes_of(action, overlay)]
-        overlay.commit(action)
-    assert found == [
+    )
+    assert [(each.key, each.writer, each.revision) for each in found] == [
         *[(b"a", W, 2), (b"b", W, 3)],
         (b"b", W, 5),
         *[(b"a", W, 6), (b"b", W, 6)],
@@ -186,11 +197,11 @@ def test_events_say_who_wrote_and_which_mutation_it_was(table):
         *[(b"a", W, 8), (b"b", W, 8)],
     ]
     assert overlay.revision == 8
-    other = Table()
+    other = Table(revision=8)
     other.apply(put(b"new", b"1"))
     old = Overlay(Table())
     old.commit(put(b"gone", b"1"))
-    assert [(each.writer, each.revision) for each in differences(old, other.columns, 9)] == [
+    assert [(each.writer, each.revision) for each in told_of(old, Overlay(other))] == [
         (None, 9),
         (None, 9),
     ]

@@ -24,6 +24,9 @@ from wire.identifiers import EndpointId
 from wire.public import public
 from wire.values import Timestamp, Value
 
+YIELD_COUNT: Final = 256
+"""Events after which their reader lets other tasks run: to decode them takes milliseconds."""
+
 QUEUE_SIZE: Final = 65_536
 """Events kept for a reader that is behind: what a fast writer does in a quarter of a second.
 Beyond, the oldest go, and the reader finds ``Missed`` in their place."""
@@ -64,7 +67,7 @@ class Events(EitherClosing):
         self._runner = part.runner
         self._span = span
         self._queue: deque[Changed] = deque(maxlen=queue_size)
-        self._missed_count = 0
+        self._missed_count = self._since_yield = 0
         self._waiting = trio.lowlevel.ParkingLot()
         self._is_closed = False
         part.observe(self)
@@ -89,11 +92,16 @@ class Events(EitherClosing):
         """
         limit = arguments.seconds("timeout", timeout)
         with trio.move_on_after(limit):
-            while not self._queue:
+            while not self._queue or self._since_yield >= YIELD_COUNT:
+                self._since_yield = 0
+                if self._queue:
+                    await trio.lowlevel.cancel_shielded_checkpoint()
+                    continue
                 self._runner.check_process()
                 if self._is_closed or self._runner.error is not None:
                     raise StoreClosed("the events, or their store, are closed")
                 await self._waiting.park()
+            self._since_yield += 1
             return self._take()
         raise RequestTimeout(f"no event within {limit:g} s")
 

@@ -87,7 +87,7 @@ class TableCore(GroupCore):
 
     def observe(self, *, is_observed: bool) -> None:
         """Give each change as an effect, or do so no more."""
-        self.machine.observer = self.tell if is_observed else None
+        self.machine.telling.observe(self.tell if is_observed else None)
 
     # -- what is asked ---------------------------------------------------------------------------
 
@@ -106,11 +106,14 @@ class TableCore(GroupCore):
 
     @property
     def has_work(self) -> bool:
-        """True while a page for a proxy waits, or what is here is compared."""
-        return (self.proxies.has_work or self.machine.is_comparing) and not self._is_closed
+        """True while a page for a proxy waits, what is here is compared, or events are told."""
+        machine = self.machine
+        has_steps = machine.is_comparing or machine.telling.has_more
+        return (self.proxies.has_work or has_steps) and not self._is_closed
 
     def work(self, now_ns: int) -> list[ReplicaEffect]:
-        """Take a step of what is compared, and look up a page; raises ``DecodeError``."""
+        """Take a step of each, and look up a page; raises ``DecodeError``."""
+        self.machine.telling.step()
         self.comparing.work()
         return super().work(now_ns)
 
@@ -123,7 +126,7 @@ class TableCore(GroupCore):
         self.comparing.tick()
 
     def _show(self) -> None:
-        if self.machine.has_shown and self._is_level:
+        if self.machine.telling.has_hidden and self._is_level:
             self.machine.reveal()
 
     def _on_comparison(

@@ -246,7 +246,7 @@ class Node:
         self.files = None
         self.core = self.world.clone_core(old.entity)
         self.core.inherit(old.outbox)
-        self.core.observe(is_observed=old.machine.observer is not None)
+        self.core.observe(is_observed=old.machine.telling.observer is not None)
         self.run(self.core.start())
 
     def crash(self) -> None:

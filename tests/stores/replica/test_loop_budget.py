@@ -13,6 +13,7 @@ import pytest
 
 from stores.actions import ClearCommand, PutCommand, WriterId
 from stores.digests import DigestWalk
+from stores.effects import Changed
 from stores.group.clock import Times
 from stores.group.limits import CATCH_UP_RUN, WRITE_ENTRIES
 from stores.group.machine import Append
@@ -25,6 +26,7 @@ from stores.replica.tables.core import TableCore
 from stores.table import parts
 from stores.table.bodies import Register, Write
 from stores.table.machine import TableMachine
+from stores.table.overlay import Layer
 from stores.work import SLICE_COUNT
 from tests.stores.replica.proxies import ProxyMesh
 from tests.stores.replica.test_comparing import Looking
@@ -70,6 +72,8 @@ def longest(monkeypatch: pytest.MonkeyPatch) -> Counted:
     count(parts, "_take_entries", "thawed", lambda _, part, *__: len(part.revisions))
     count(DigestWalk, "_checksums", "compared", lambda found, *_: len(found))
     count(KeyIndex, "catch_up", "sorted", lambda found, *_: found)
+    count(TableCore, "tell", "told", lambda _, core, effect: isinstance(effect, Changed))
+    count(Layer, "entry", "looked at", lambda *_: 1)
     for name in STEPS:
         step(name)
     monkeypatch.setattr(kept, "KEPT_ENTRIES", 10)
@@ -143,6 +147,40 @@ def test_a_hundred_comparisons_cost_two_that_go_in_slices(longest: Counted) -> N
     assert sorted(each.token for each in verdicts) == list(range(100))
     assert all(len({row.digest for row in each.rows}) == 1 for each in verdicts)
     assert mesh.cores["a"].comparing._count == 2
+
+
+def test_events_come_in_slices(longest: Counted) -> None:
+    mesh = Looking("ab", {"a": "a", "b": "a"})
+    mesh.cut = {"b"}
+    mesh.start()
+    mesh.work()
+    fill(mesh)
+    mesh.tick()
+    mesh.work()
+    leader, clone = mesh.cores["a"], mesh.cores["b"]
+    for core in (leader, clone):
+        core.observe(is_observed=True)
+    longest.clear()
+    mesh.cut = set()
+    until_told(mesh, "b", ENTRIES * KEYS)
+    assert longest["thawed"] == CHUNK_COUNT_MAX, "it came as a snapshot"
+    assert longest["told"] == SLICE_COUNT
+    assert longest["looked at"] <= 3 * SLICE_COUNT, "before, now, and if there was one"
+    longest.clear()
+    leader.requests.clear()
+    mesh.take("a", leader.flush(mesh.now_ns))
+    until_told(mesh, "a", ENTRIES * KEYS)
+    assert longest["told"] == SLICE_COUNT
+
+
+def until_told(mesh: Mesh, name: str, count: int) -> None:
+    """Let time pass until a replica has told of so many changes."""
+    for _ in range(50):
+        mesh.tick()
+        mesh.work()
+        if sum(isinstance(each, Changed) for each in mesh.told[name]) == count:
+            return
+    raise AssertionError(Counter(type(each) for each in mesh.told[name]))
 
 
 def test_a_snapshot_is_put_together_as_its_parts_come() -> None:

@@ -688,22 +688,22 @@ def test_observers_learn_what_is_different_once_there_is_a_state_again(lab, hand
     handle.put_all([("same", 1), ("changed", 1), ("gone", 1)])
     lab.commit()
     machine, seen = lab.leader, []
-    machine.observer = seen.append
+    machine.telling.observe(seen.append)
     parts_before = list(machine.freeze())
     handle.put("changed", 2)
     handle.erase("gone")
     handle.put("new", 1)
     lab.commit()
     seen.clear()
-    assert not machine.has_shown
+    assert not machine.telling.has_hidden
     machine.begin_anew()
     assert (machine.revision, len(machine), machine.position) == (0, 0, Position(0, 0))
-    assert machine.has_shown
+    assert machine.telling.has_hidden
     machine.begin_anew()
     machine.install(parts_before)
     assert seen == []
     machine.reveal()
-    assert not machine.has_shown
+    assert not machine.telling.has_hidden
     assert [(decode(each.key), each.kind, each.revision) for each in seen] == [
         ("new", ChangeKind.ERASE, 3),
         ("changed", ChangeKind.UPDATE, 3),
@@ -717,19 +717,19 @@ def test_what_observers_know_goes_over_to_the_next_machine(lab, handle):
     handle.put("a", 1)
     lab.commit()
     seen = []
-    lab.leader.observer = seen.append
+    lab.leader.telling.observe(seen.append)
     following = TableMachine()
-    following.observer = seen.append
+    following.telling.observe(seen.append)
     following.carry_over(lab.leader)
     lab.leader.begin_anew()
     last = TableMachine()
-    last.observer = seen.append
+    last.telling.observe(seen.append)
     last.carry_over(following)
     last.reveal()
     assert [(decode(each.key), each.kind) for each in seen] == [("a", ChangeKind.ERASE)]
     unobserved = TableMachine()
     unobserved.carry_over(TableMachine())
-    assert not unobserved.has_shown
+    assert not unobserved.telling.has_hidden
 
 
 def test_a_machine_that_begins_anew_has_its_first_quota():

@@ -312,7 +312,7 @@ def test_keys_go_with_their_session_in_one_entry(lab, handle):
     while watcher.take():
         pass
     seen = []
-    lab.leader.observer = seen.append
+    lab.leader.telling.observe(seen.append)
     count = len(lab.entries)
     lab.ask(EndSession(session))
     assert len(lab.entries) == count + 1

@@ -138,7 +138,7 @@ def test_an_installed_snapshot_is_a_gap_for_watches_and_a_difference_for_events(
     behind.install(lab.leader.freeze())
     watcher, seen = behind.watch(EVERYTHING), []
     told(watcher)
-    behind.observer = seen.append
+    behind.telling.observe(seen.append)
     handle.put_all([("b", 2), ("d", 2)])
     handle.erase("a")
     lab.commit()

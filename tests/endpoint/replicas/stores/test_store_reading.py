@@ -14,7 +14,7 @@ import trio.testing
 from endpoint import Endpoint
 from endpoint.pubsub.messages import Missed
 from endpoint.replicas.attaching import Backend
-from endpoint.replicas.stores.events import StoreEvent
+from endpoint.replicas.stores.events import YIELD_COUNT, StoreEvent
 from endpoint.replicas.stores.reading import Entry
 from endpoint.replicas.stores.store import Store
 from endpoint.replicas.stores.watching import Commit
@@ -291,6 +291,29 @@ async def test_a_reader_of_events_that_is_behind_finds_how_many_it_missed() -> N
             await events.get()
         with pytest.raises(ValueError, match="queue_size="):
             master.events(queue_size=0)
+
+
+async def test_a_reader_of_many_events_lets_other_tasks_run() -> None:
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async with pair() as (_, _, master, _), trio.open_nursery() as nursery:
+        with master.events() as events:
+            for number in range(4 * YIELD_COUNT):
+                await master.put(number, number)
+            assert await master.await_idle(timeout=limit())
+            nursery.start_soon(take_turns)
+            for number in range(4 * YIELD_COUNT):
+                event = await events.get()
+                assert isinstance(event, StoreEvent)
+                assert event.key == number
+        nursery.cancel_scope.cancel()
+    assert turns >= 2
 
 
 # Watches.
