@@ -35,15 +35,6 @@ class Multicast:
 
 
 @dataclass(frozen=True, slots=True)
-class ToOwnKind:
-    """Send a command to those of the same role, on the topic that the sender itself hears."""
-
-    to: EndpointId | None
-    """``None`` is all of them."""
-    payload: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class ToProxy:
     """Send a command to a proxy, on the proxies' topic."""
 
@@ -104,19 +95,6 @@ class SecondMaster:
 
 
 @dataclass(frozen=True, slots=True)
-class Deposed:
-    """Another keeper leads in a later term: this one is fenced, and of no more use.
-
-    What it told its followers before may be lost. A follower in its place goes with the other one.
-    """
-
-    master: EntityId
-    epoch: int
-    revision: int
-    """How far this one was."""
-
-
-@dataclass(frozen=True, slots=True)
 class Verified:
     """The comparison of all replicas is at its end that ``begin_verify(token)`` has begun."""
 
@@ -155,7 +133,6 @@ class Closed:
 Effect = (
     Unicast
     | Multicast
-    | ToOwnKind
     | ToProxy
     | Resolve
     | IdleReached
@@ -163,7 +140,6 @@ Effect = (
     | MasterFound
     | MasterLost
     | SecondMaster
-    | Deposed
     | Verified
     | ReadAnswered
     | QuotaCrossed
