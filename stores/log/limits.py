@@ -49,11 +49,12 @@ restarted repeats what it had under way, which is far less."""
 
 PRODUCERS_MAX: Final = 10_000
 """Named producers remembered: with full windows they take 100 MiB or so. Beyond, the one that was
-idle longest is forgotten, and what it repeats is appended again."""
+idle longest is retired."""
 
 RETIRED_PRODUCERS_MAX: Final = 100_000
-"""Named producers of which a replica group remembers the last number alone, some 20 MB: what they
-repeat is refused, as it may be there. Beyond, the one that was idle longest is forgotten."""
+"""Retired producers, of which the last number alone is remembered, some 20 MB: what they repeat is
+refused, as it may be there. Beyond, the one that was idle longest is forgotten, and what it repeats
+is appended again: to refuse what may be of a forgotten one would refuse each new one."""
 
 CONSUMERS_MAX: Final = 10_000
 """Named consumers of a log."""
