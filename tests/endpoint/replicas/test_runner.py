@@ -1,4 +1,4 @@
-"""One runner drives six kinds of cores, and offers what all of them have."""
+"""One runner drives all kinds of cores, and offers what all of them have."""
 
 from __future__ import annotations
 
@@ -23,15 +23,26 @@ KINDS: dict[str, Callable[[Endpoint], Any]] = {
     "keeper": lambda endpoint: endpoint.attach_log("s"),
     "follower": lambda endpoint: endpoint.attach_log_clone("s"),
     "reader of a log": lambda endpoint: endpoint.attach_log_proxy("s"),
+    "replica": lambda endpoint: endpoint.attach_replica("s", voters=VOTERS),
+    "replica of a log": lambda endpoint: endpoint.attach_log_replica("s", voters=VOTERS),
 }
-LEADERS = {"clone": "master", "proxy": "master", "follower": "keeper", "reader of a log": "keeper"}
+VOTERS = ("a", "b")
+LEADERS = {
+    "clone": "master",
+    "proxy": "master",
+    "follower": "keeper",
+    "reader of a log": "keeper",
+    "replica": "replica",
+    "replica of a log": "replica of a log",
+}
+"""What is at the other endpoint."""
 
 
 @asynccontextmanager
 async def attached(kind: str) -> AsyncIterator[Any]:
     """Attach one of that kind, in touch with its leader elsewhere if it needs one."""
     with trio.fail_after(limit()):
-        async with Endpoint() as other, Endpoint() as endpoint:
+        async with Endpoint(name="a") as other, Endpoint(name="b") as endpoint:
             if (leader := LEADERS.get(kind)) is not None:
                 await KINDS[leader](other)
             assert await endpoint.peer("127.0.0.1", await other.listen(), timeout=limit())
@@ -106,7 +117,9 @@ async def test_every_core_has_what_runners_ask(kind: str) -> None:
         assert not missing
 
 
-@pytest.mark.parametrize("kind", ["keeper", "follower", "reader of a log", "proxy"])
+@pytest.mark.parametrize(
+    "kind", ["keeper", "follower", "reader of a log", "replica of a log", "proxy"]
+)
 @pytest.mark.parametrize("method", ["verify", "observe", "await_revision", "prepare_scan"])
 async def test_no_runner_offers_what_only_copies_of_stores_have(kind: str, method: str) -> None:
     async with attached(kind) as handle:
