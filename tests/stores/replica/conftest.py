@@ -6,7 +6,7 @@ one, disks write when they are told to, and time passes when the test says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -283,28 +283,8 @@ class World:
         self, disk: Disk | Path | None = None, *, quota: Quota | None = None, **options: object
     ) -> Node:
         """Start a master that leads, and is known to no other one yet; options are its file's."""
-        number = next(self._numbers)
-        entity = _entity(number)
-        own = MemberId(f"n{number}", number)
-        alone = Manner(is_single=True)
-        if disk is None:
-            node = Node(self, self._in_memory(entity, own, (own.name,), alone), is_master=True)
-        else:
-            files = self.files(disk, own, options)
-            opened = files.load(Founding(_group(number), own, self.now_ns))
-            machine = TableMachine("store s", STORE_QUOTA)
-            machine.install(opened.parts)
-            stored = opened.beginning.stored
-            core = self._core(
-                entity,
-                stored.promises.member,
-                (stored.promises.member.name,),
-                machine,
-                replace(opened.beginning, manner=alone),
-                number,
-            )
-            core.carrier.keeper = RowKeeper(machine, stored.applied)
-            node = Node(self, core, files, is_master=True)
+        node = self._voter(next(self._numbers), disk, options, (), Manner(is_single=True))
+        node.is_master = True
         self.nodes.append(node)
         self.recorder(node.core.machine)
         node.run(node.core.start())
@@ -314,6 +294,42 @@ class World:
             while node.commits:
                 node.commit()
         return node
+
+    def voters(self, disks: Sequence[Disk | Path | None], **options: object) -> list[Node]:
+        """Start a group that elects, one voter on each disk, and wait until it has a leader."""
+        numbers = [next(self._numbers) for _ in disks]
+        names = tuple(f"n{number}" for number in numbers)
+        for number, disk in zip(numbers, disks, strict=True):
+            self.nodes.append(self._voter(number, disk, options, names, Manner()))
+        for node in self.nodes:
+            node.run(node.core.start())
+        for _ in range(100):
+            self.tick()
+            if all(node.core.is_served for node in self.nodes):
+                return list(self.nodes)
+        raise AssertionError([node.core.explain() for node in self.nodes])
+
+    def _voter(
+        self,
+        number: int,
+        disk: Disk | Path | None,
+        options: Mapping[str, object],
+        names: tuple[str, ...],
+        manner: Manner,
+    ) -> Node:
+        """Make a voter of a group of these names, or of one that is alone."""
+        entity, own = _entity(number), MemberId(f"n{number}", number)
+        if disk is None:
+            return Node(self, self._in_memory(entity, own, names or (own.name,), manner))
+        files = self.files(disk, own, options)
+        opened = files.load(Founding(_group(number), own, self.now_ns))
+        machine = TableMachine("store s", STORE_QUOTA)
+        machine.install(opened.parts)
+        stored = opened.beginning.stored
+        own, start = stored.promises.member, replace(opened.beginning, manner=manner)
+        core = self._core(entity, own, names or (own.name,), machine, start, number)
+        core.carrier.keeper = RowKeeper(machine, stored.applied)
+        return Node(self, core, files)
 
     def clone(self, *, buffer_ticks: int = BUFFER_TICKS, stale_ns: int | None = None) -> Node:
         """Start a clone, which looks for a master."""

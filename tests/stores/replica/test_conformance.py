@@ -1,4 +1,4 @@
-"""Every operation, at a master and at a clone, in memory and durable: the same results."""
+"""Every operation, at a master, a clone and a voter, in memory and durable: the same results."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from peermesh.testing.simulation.disk import Disk
 from stores import effects as fx
 from stores.actions import Guard, GuardKind, Initial, Step, StepKind
 from stores.outcomes import Applied, Refused
@@ -18,35 +19,45 @@ TICK_NS = 100_000_000
 
 
 @pytest.fixture(params=["memory", "disk", "sqlite", "sealed"])
-def start_master(request, world, disk, tmp_path):
-    path, keys = tmp_path / "store.db", StorageKeys((StorageKey(bytes(32)),))
+def places(request, tmp_path):
+    """Give where three replicas are, and the options of their files."""
+    paths = [tmp_path / f"{name}.db" for name in "abc"]
     return {
-        "memory": world.master,
-        "disk": lambda: world.master(disk),
-        "sqlite": lambda: world.master(path, keys=None),
-        "sealed": lambda: world.master(path, keys=keys),
+        "memory": ([None] * 3, {}),
+        "disk": ([Disk() for _ in paths], {}),
+        "sqlite": (paths, {"keys": None}),
+        "sealed": (paths, {"keys": StorageKeys((StorageKey(bytes(32)),))}),
     }[request.param]
 
 
-@pytest.fixture(params=["master", "clone"])
-def store(request, world, start_master):
-    """The handle under test. ``ask`` runs an operation and gives its outcome."""
-    master = start_master()
-    clone = world.clone()
-    bystander = world.clone()
-    world.tick()
-    node = master if request.param == "master" else clone
+@pytest.fixture(params=["master", "clone", "voter"])
+def store(request, world, places):
+    """The handle under test. ``ask`` runs an operation and gives its outcome.
+
+    The voter is one of three, and does not lead.
+    """
+    where, options = places
+    if request.param == "voter":
+        first, second, third = world.voters(where, **options)
+        node = second if first.core.is_leader else first
+    else:
+        first = world.master(where[0], **options)
+        second, third = world.clone(), world.clone()
+        world.tick()
+        node = first if request.param == "master" else second
+    all_three = first, second, third
 
     def ask(number):
         world.settle()
-        contents = [other.columns for other in (master, clone, bystander)]
+        if request.param == "voter":
+            world.tick()  # By then all know what a majority has.
+        contents = [other.columns for other in all_three]
         assert contents[0] == contents[1] == contents[2]
-        assert len({other.core.revision for other in (master, clone, bystander)}) == 1
+        assert len({other.core.revision for other in all_three}) == 1
         return node.outcomes[number]
 
     node.ask = ask
-    yield node
-    master.crash()
+    return node
 
 
 def refused(outcome, code):
@@ -175,12 +186,12 @@ def test_compare_and_set_by_revision(store):
 
 
 def test_a_key_expires_by_the_masters_clock(store, world):
-    store.put("short", 1, 2 * TICK_NS)
+    store.put("short", 1, 3 * TICK_NS)
     store.put("long", 2, 50 * TICK_NS)
     store.ask(store.put("kept", 3))
     world.tick(1)
     assert store.get("short") == 1
-    world.tick(2)
+    world.tick(3)
     assert store.contents() == {"long": 2, "kept": 3}
 
 
