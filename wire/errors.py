@@ -411,21 +411,32 @@ class NoSuchPartition(StoreError, LookupError):
 
 @public
 class OffsetOutOfRange(StoreError, LookupError):
-    """Entries that were asked for are gone: retention, or ``trim``, went past the reader."""
+    """Entries are gone that were asked for, or read before.
+
+    Retention, or ``trim``, went past the reader; or what it had read, or its offset, is of entries
+    that were lost when the lead was taken by force.
+    """
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
     def __init__(self, partition: int, offset: int, start: int) -> None:
-        """Name what is lost: the entries from ``offset`` up to, not including, ``start``."""
-        super().__init__(
+        """Name what is lost: the entries between ``offset`` and ``start``, not that at the end."""
+        text = (
             f"partition {partition} begins at offset {start}: the entries {offset} to {start - 1}"
             f" are gone for good; read on from {start}, and keep more, or read sooner"
         )
+        if start < offset:
+            text = (
+                f"partition {partition} goes on at offset {start}: what was read as {start} to"
+                f" {offset - 1}, if anything was, is lost since a lead that was taken by force;"
+                f" read on from {start}: other entries have these offsets, or will have"
+            )
+        super().__init__(text)
         self.partition = partition
         self.offset = offset
-        """The first that is lost."""
+        """Where the read was to go on. It is the first that is lost, if it is below ``start``."""
         self.start = start
-        """The first that is there, or will be."""
+        """Where it can go on. If it is below ``offset``, all between was lost after it was read."""
 
     def __reduce__(self) -> tuple[type[OffsetOutOfRange], tuple[int, int, int]]:
         """Pickle the numbers, from which the text is made."""

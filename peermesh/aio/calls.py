@@ -1113,7 +1113,8 @@ class LogHandle(ReplicaHandle):
     ) -> list[LogEntry]:
         """Read entries from an offset on: what is there, or after ``timeout`` seconds nothing.
 
-        Raises ``OffsetOutOfRange`` for entries that are gone, ``NoSuchPartition``, and
+        Raises ``OffsetOutOfRange`` for entries that are gone, and for an offset beyond the end that
+        no entry ever had here, or none has any more. Raises ``NoSuchPartition``, too, and
         ``KeeperUnreachable``.
         """
         return await self._passage.call(self._log_handle.read, partition, offset, limit, timeout)
@@ -1304,7 +1305,8 @@ class LogConsumer(EitherClosing):
     async def get(self, timeout: Seconds = None) -> LogEntry:
         """Wait for the next entry, for ``timeout`` seconds at most; then ``RequestTimeout``.
 
-        Raises ``OffsetOutOfRange`` when retention went past: ``seek`` to go on behind the gap.
+        Raises ``OffsetOutOfRange`` when retention went past, or when entries that were read are
+        lost: ``seek`` where it says that the partition goes on.
         """
         return await self._passage.call(self._log_consumer.get, timeout)
 

@@ -149,10 +149,10 @@ class LogReader:
         self, places: Offsets, ends: Mapping[int, int], error: OffsetOutOfRange | None
     ) -> None:
         """Go on behind what retention took, or behind the end of a log that has become shorter."""
-        if error is None:
+        if error is None or error.start < error.offset:
             # A range that ends before it begins: see ``losses``.
-            lost = [Range(each, ends[each], at) for each, at in places.items()]
-            places.clear()
+            numbers = list(places) if error is None else [error.partition]
+            lost = [Range(each, ends[each], places.pop(each)) for each in numbers]
         else:
             number, begin = error.partition, error.start
             lost = [Range(number, places[number], min(begin, ends[number]))]

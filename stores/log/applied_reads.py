@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, repeat
 
 from stores.actions import WriterId
-from stores.group.positions import Position
+from stores.group.positions import START, Position
 from stores.log.kept_runs import AnyRun, KeptRuns
 from stores.log.messages import Cursors, Positions
 from stores.log.partitions import Partitions, Retention
 from stores.outcomes import Outcome
-from stores.table.lineage import Lineage, Standing
+from stores.table.lineage import Lineage
 from stores.table.writers import Writers
 
 
@@ -86,9 +87,35 @@ class AppliedReads:
         """Give where every named consumer is, in order."""
         return tuple((name, tuple(sorted(at.items()))) for name, at in self.cursors.items())
 
-    def standing(self, position: Position) -> Standing:
-        """Tell whether the entry of a run that a reader has seen is part of this history.
+    def goes_on(
+        self, positions: Positions, seen: Sequence[Position], *, is_current: bool
+    ) -> tuple[int, ...]:
+        """Give where each partition goes on for a reader: at its offset, unless entries are gone.
 
-        If it is not, offsets that come after it mean other entries than they would have.
+        They went by retention; or they were lost, and others came under their offsets, when the
+        lead was taken by force. ``seen`` has the entries of the journal that brought what was read
+        last. With ``is_current``, nothing that was ever committed is missing here: what a reader
+        has, and this has not, is lost.
         """
-        return self._lineage.standing(position)
+        found: list[int] = []
+        last_ones = chain(seen, repeat(START))
+        for (partition, offset), position in zip(positions, last_ones, strict=False):
+            span = self.partitions[partition].span
+            at = offset
+            if (cut := self._lineage.cut(position)) is not None:
+                at = min(at, self._runs.first_from(partition, cut))
+            if is_current:
+                at = min(at, span.end)
+            found.append(max(at, span.start))
+        return tuple(found)
+
+    def is_ahead(self, positions: Positions) -> bool:
+        """Tell whether a reader has more than there is here, or says so."""
+        return any(offset > self.partitions[number].span.end for number, offset in positions)
+
+    def has_news(self, positions: Positions, seen: Sequence[Position], *, is_current: bool) -> bool:
+        """Tell whether there is something to read, or something to say against it."""
+        if any(offset < self.partitions[number].span.end for number, offset in positions):
+            return True
+        offsets = self.goes_on(positions, seen, is_current=is_current)
+        return any(at != offset for at, (_, offset) in zip(offsets, positions, strict=True))

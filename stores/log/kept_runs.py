@@ -158,6 +158,11 @@ class RunColumns:
         at = bisect_left(self._stamps, timestamp_ns, self._begin)
         return self._firsts[at] if at < len(self._firsts) else None
 
+    def first_from(self, index: int) -> int:
+        """Give the first offset that came with an entry of the journal, or after it; or the end."""
+        at = bisect_left(self._indexes, index, self._begin)
+        return self._firsts[at] if at < len(self._firsts) else self.end
+
     def above(self, index: int) -> RunColumns:
         """Give a copy of the runs of all entries after one."""
         found, start = RunColumns(self.partition), bisect_right(self._indexes, index, self._begin)
@@ -276,6 +281,10 @@ class KeptRuns:
     def find(self, partition: int, timestamp_ns: int) -> int | None:
         """Give the first offset of a time, or later, if there is one."""
         return self._columns[partition].find(timestamp_ns)
+
+    def first_from(self, partition: int, index: int) -> int:
+        """Give the first offset that came with an entry of the journal, or after it; or the end."""
+        return self._columns[partition].first_from(index)
 
     def above(self, index: int) -> Runs:
         """Give the runs of all entries after one, in the order of partitions and offsets."""

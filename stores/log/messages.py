@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stores.actions import WriterId
-from stores.log.runs import Flat, Run
+from stores.group.positions import Position
+from stores.log.kept_runs import KeptRun
+from stores.log.runs import Flat
 from wire.errors import ErrorCode
 
 Positions = tuple[tuple[int, int], ...]
@@ -93,6 +95,9 @@ class Fetch:
     positions: Positions
     size_max: int
     wait_ticks: int
+    seen: tuple[Position, ...] = ()
+    """With which entries of the journal what was read last came, in the order of ``positions``:
+    so it is noticed if that is gone. ``START`` where nothing was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +105,10 @@ class Fetched:
     """Runs that hold the positions that were asked for; none if the time was over."""
 
     query: int
-    runs: tuple[Run, ...]
-    starts: tuple[int, ...]
-    """Of the partitions asked for, in their order."""
-    ends: tuple[int, ...]
+    runs: tuple[KeptRun, ...]
+    offsets: tuple[int, ...]
+    """Where the partitions asked for go on, in their order: where that was asked, unless entries
+    are gone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,12 @@ from stores.log.messages import (
 )
 
 _offsets: Final = fields.list_of(log_fields.offset_of, PARTITIONS_MAX)
-_runs: Final = fields.list_of(log_fields.run, CURSORS_MAX)
+_runs: Final = fields.list_of(log_fields.kept_run, CURSORS_MAX)
+_seen: Final = fields.list_of(shapes.position, PARTITIONS_MAX)
 _cursors: Final = fields.list_of(log_fields.cursor, CONSUMERS_MAX)
 
 QUERIES: Final[dict[int, shapes.Shape[Query]]] = {
-    20: (Fetch, (fields.count, log_fields.places, fields.count, fields.count)),
+    20: (Fetch, (fields.count, log_fields.places, fields.count, fields.count, _seen)),
     21: (StateQuery, (fields.count,)),
     22: (TimeQuery, (fields.count, fields.count)),
     23: (CountQuery, (fields.count,)),
@@ -36,7 +37,7 @@ QUERIES: Final[dict[int, shapes.Shape[Query]]] = {
 """By their kinds, among the requests of a log."""
 
 ANSWERS: Final[dict[int, shapes.Shape[Answer]]] = {
-    64: (Fetched, (fields.count, _runs, _offsets, _offsets)),
+    64: (Fetched, (fields.count, _runs, _offsets)),
     65: (State, (fields.count, _offsets, _offsets, _cursors)),
     66: (Found, (fields.count, _offsets)),
     67: (QueryFailed, (fields.count, fields.error_code, fields.text)),
@@ -47,13 +48,13 @@ ANSWERS: Final[dict[int, shapes.Shape[Answer]]] = {
 PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
     Fetch: lambda value: [
         *(20, value.query, value.positions, value.size_max),
-        value.wait_ticks,
+        *(value.wait_ticks, [[each.term, each.index] for each in value.seen]),
     ],
     StateQuery: lambda value: [21, value.query],
     TimeQuery: lambda value: [22, value.query, value.timestamp_ns],
     Fetched: lambda value: [
-        *(64, value.query, [*map(log_fields.packed_run, value.runs)]),
-        *(value.starts, value.ends),
+        *(64, value.query, [*map(log_fields.packed_kept, value.runs)]),
+        value.offsets,
     ],
     State: lambda value: [65, value.query, value.starts, value.ends, value.cursors],
     CountQuery: lambda value: [23, value.query],

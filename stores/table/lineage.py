@@ -22,7 +22,8 @@ class Reign(NamedTuple):
 
     term: int
     first: int
-    """The index of the first action in it."""
+    """The index after the last action before it. Entries in between are no actions: the new leader
+    appended them, and what others had under their indexes is lost."""
 
 
 class Standing(Enum):
@@ -47,7 +48,7 @@ class Lineage:
         """Note that an action is applied."""
         assert position.index > self.position.index, (position, self.position)
         if not self.reigns or position.term > self.reigns[-1].term:
-            self.reigns.append(Reign(position.term, position.index))
+            self.reigns.append(Reign(position.term, self.position.index + 1))
             del self.reigns[:-LINEAGE_MAX]
         self.position = position
 
@@ -66,3 +67,20 @@ class Lineage:
                 return Standing.KNOWN if is_known else Standing.FOREIGN
             end = first
         return Standing.FOREIGN
+
+    def cut(self, position: Position) -> int | None:
+        """Give the index from which on this may be another history than that of a position.
+
+        ``None`` if the position is of this one, as far as can be told. What is before the index is
+        in both.
+        """
+        if self.standing(position) is not Standing.FOREIGN:
+            return None
+        end = self.position.index + 1
+        for term, first in reversed(self.reigns):
+            if term == position.term:
+                return end  # Its leader had these entries, too.
+            if term < position.term:
+                return first  # Where in this term the other history began, is not known.
+            end = first
+        return 0

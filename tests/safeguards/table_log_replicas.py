@@ -8,6 +8,7 @@ _CORE = "tests/stores/replica/test_log_core.py"
 _FOLDER = "tests/endpoint/replicas/group_logs"
 _RIGHTS = f"{_FOLDER}/test_replica_log_rights.py"
 _LOGS = f"{_FOLDER}/test_replica_logs.py"
+_PROMOTION = "tests/endpoint/replicas/logs/test_log_promotion.py"
 _OUTSIDE = "tests/stores/replica/test_log_outside.py"
 
 
@@ -36,6 +37,30 @@ LOG_REPLICAS = [
         "stores/replica/asked/outbox.py",
         "        if latest.was_sent or is_full:\n",
         "        if is_full:\n",
+    ),
+    _part(
+        "a reader of lost entries is told",
+        "a consumer passes over entries, as others had their offsets before the lead was forced",
+        "stores/log/applied_reads.py",
+        "            if (cut := self._lineage.cut(position)) is not None:\n",
+        "            if (cut := self._lineage.cut(position)) is not None and False:\n",
+        *("tests/stores/log/test_log_machine.py", _PROMOTION),
+    ),
+    _part(
+        "a reader behind the end is told",
+        "a consumer waits without a word for entries that were lost",
+        "stores/log/applied_reads.py",
+        "            if is_current:\n",
+        "            if False:\n",
+        *("tests/stores/log/test_log_machine.py", _PROMOTION),
+    ),
+    _part(
+        "a copy that is behind asks before it says so",
+        "a consumer is told that entries are lost which a copy has not got yet",
+        "endpoint/replicas/logs/part.py",
+        "is_current = self._machine.is_ahead(positions) and await self._is_current(deadline)",
+        "is_current = self._machine.is_ahead(positions)",
+        _PROMOTION,
     ),
     _part(
         "a closed log takes nothing on",

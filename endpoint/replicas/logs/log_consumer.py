@@ -11,6 +11,7 @@ from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
 from endpoint.replicas.logs.log_reading import READ_LIMIT, LogEntry, Source, Start, entries_of
 from endpoint.replicas.receipts import Receipt
+from stores.group.positions import START, Position
 from stores.log.limits import FETCH_SIZE_MAX
 from stores.log.requests import check_name
 from wire.errors import InvalidData, RequestTimeout, StoreClosed
@@ -44,6 +45,8 @@ class LogConsumer(EitherClosing):
         self._partitions = partitions
         self._positions: dict[int, int] = {}
         """What is read next."""
+        self._seen: dict[int, Position] = {}
+        """The entries of the journal that brought what was read last, until it is sought."""
         self._ready: deque[LogEntry] = deque()
         self._is_placed = False
         self._is_closed = False
@@ -56,7 +59,8 @@ class LogConsumer(EitherClosing):
     async def get(self, timeout: Seconds = None) -> LogEntry:
         """Wait for the next entry, for ``timeout`` seconds at most; then ``RequestTimeout``.
 
-        Raises ``OffsetOutOfRange`` when retention went past: ``seek`` to go on behind the gap.
+        Raises ``OffsetOutOfRange`` when retention went past, or when entries that were read are
+        lost: ``seek`` where it says that the partition goes on.
         """
         limit = arguments.seconds("timeout", timeout)
         if not self._ready:
@@ -78,6 +82,7 @@ class LogConsumer(EitherClosing):
         partition = arguments.count("partition", partition, least=0)
         offset = arguments.number("offset", offset)
         self._positions[partition] = offset
+        self._seen.pop(partition, None)
         self._ready = deque(entry for entry in self._ready if entry.partition != partition)
 
     async def commit(self) -> Receipt:
@@ -114,10 +119,12 @@ class LogConsumer(EitherClosing):
             self._positions[partition] = self._positions.pop(partition)
         positions = dict(self._positions)
         pairs = tuple(positions.items())
-        batch = await self._source.fetch(pairs, FETCH_SIZE_MAX, timeout)
+        seen = [self._seen.get(partition, START) for partition in positions]
+        batch = await self._source.fetch(pairs, FETCH_SIZE_MAX, timeout, seen)
         for entry in entries_of(batch, positions):
             self._ready.append(entry)
             self._positions[entry.partition] = entry.offset + 1
+        self._seen.update((run.partition, run.position) for run in batch.runs)
 
     async def _place(self) -> None:
         """Find out where to begin."""

@@ -163,7 +163,8 @@ class LogHandle(ReplicaHandle):
     ) -> list[LogEntry]:
         """Read entries from an offset on: what is there, or after ``timeout`` seconds nothing.
 
-        Raises ``OffsetOutOfRange`` for entries that are gone, ``NoSuchPartition``, and
+        Raises ``OffsetOutOfRange`` for entries that are gone, and for an offset beyond the end that
+        no entry ever had here, or none has any more. Raises ``NoSuchPartition``, too, and
         ``KeeperUnreachable``.
         """
         partition = arguments.count("partition", partition, least=0)

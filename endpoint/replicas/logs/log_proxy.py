@@ -15,6 +15,7 @@ from endpoint.replicas.logs.log_receipts import LogPromotion
 from endpoint.replicas.parts import AnyEffect, Kind
 from endpoint.replicas.proxying import FindReplicas, ProxyPart
 from endpoint.replicas.receipts import store_error
+from stores.group.positions import Position
 from stores.log.limits import WAIT_TICKS_MAX
 from stores.log.messages import (
     Answer,
@@ -110,25 +111,23 @@ class RemoteSource:
         self._counted = self._part.core.group, count
         return count
 
-    async def fetch(self, positions: Positions, size_max: int, seconds: float) -> Batch:
+    async def fetch(
+        self, positions: Positions, size_max: int, seconds: float, seen: Sequence[Position] = ()
+    ) -> Batch:
         """Have the leader read, and wait."""
+        wanted, last = tuple(offset for _, offset in positions), tuple(seen)
         deadline = trio.current_time() + seconds
         while True:
             left = max(0.0, deadline - trio.current_time())
             ticks = WAIT_TICKS_MAX if math.isinf(left) else math.ceil(left * TICKS_PER_SECOND)
             ticks = min(ticks, WAIT_TICKS_MAX)
             answer = await self._ask(
-                partial(Fetch, positions=positions, size_max=size_max, wait_ticks=ticks)
+                partial(Fetch, positions=positions, size_max=size_max, wait_ticks=ticks, seen=last)
             )
             assert isinstance(answer, Fetched), answer
-            starts_ends = zip(answer.starts, answer.ends, strict=True)
-            batch = Batch(answer.runs, [Span(start, end) for start, end in starts_ends])
-            is_lost = any(
-                offset < span.start
-                for (_, offset), span in zip(positions, batch.spans, strict=True)
-            )
-            if batch.runs or is_lost or trio.current_time() >= deadline:
-                return batch
+            is_over = trio.current_time() >= deadline
+            if answer.runs or answer.offsets != wanted or is_over:
+                return Batch(answer.runs, answer.offsets)
 
     async def state(self) -> tuple[Sequence[Span], Cursors]:
         """Ask what there is."""

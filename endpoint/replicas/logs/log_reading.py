@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
+from stores.group.positions import Position
+from stores.log.kept_runs import KeptRun
 from stores.log.messages import Cursors, Positions
-from stores.log.partitions import Partitions, Span
-from stores.log.runs import Run
+from stores.log.partitions import Span
 from wire.decoding import decode
 from wire.errors import OffsetOutOfRange
 from wire.public import public
@@ -21,9 +22,10 @@ from wire.values import Value
 class Batch:
     """What one read gave."""
 
-    runs: Sequence[Run]
-    spans: Sequence[Span]
-    """Of the partitions asked for, in their order, after the read."""
+    runs: Sequence[KeptRun]
+    offsets: Sequence[int]
+    """Where the partitions asked for go on, in their order: where that was asked, unless entries
+    are gone."""
 
 
 class Source(Protocol):
@@ -40,23 +42,19 @@ class Source(Protocol):
     async def partition_count(self) -> int:
         """Give the number of partitions, waiting until it is known."""
 
-    async def fetch(self, positions: Positions, size_max: int, seconds: float) -> Batch:
-        """Read from these positions on, waiting so long until there is something."""
+    async def fetch(
+        self, positions: Positions, size_max: int, seconds: float, seen: Sequence[Position] = ()
+    ) -> Batch:
+        """Read from these positions on, waiting so long until there is something.
+
+        ``seen`` has the entries of the journal with which the reader's last ones came.
+        """
 
     async def state(self) -> tuple[Sequence[Span], Cursors]:
         """Give what there is to read, and where consumers are."""
 
     async def offsets_at(self, timestamp_ns: int) -> tuple[int, ...]:
         """Give the first offset of this time or later in each partition."""
-
-
-def has_news(partitions: Partitions, positions: Positions) -> bool:
-    """Tell whether a read from these positions on gives something: entries, or that some went."""
-    for partition, offset in positions:
-        span = partitions[partition].span
-        if offset < max(span.start, span.end):
-            return True
-    return False
 
 
 READ_LIMIT: Final = 1_000
@@ -86,10 +84,10 @@ class LogEntry:
 
 
 def check_positions(batch: Batch, positions: Mapping[int, int]) -> None:
-    """Raise ``OffsetOutOfRange`` if entries are gone that were wanted next."""
-    for (partition, offset), span in zip(positions.items(), batch.spans, strict=True):
-        if offset < span.start:
-            raise OffsetOutOfRange(partition, offset, span.start)
+    """Raise ``OffsetOutOfRange`` if entries are gone that were wanted next, or read before."""
+    for (partition, offset), at in zip(positions.items(), batch.offsets, strict=True):
+        if at != offset:
+            raise OffsetOutOfRange(partition, offset, at)
 
 
 def entries_of(

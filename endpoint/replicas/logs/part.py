@@ -10,12 +10,13 @@ import trio
 from endpoint.replicas.attaching import PATIENCE_SECONDS, Backend
 from endpoint.replicas.disk import log_failure, on_disk
 from endpoint.replicas.logs.log_proxy import unreachable
-from endpoint.replicas.logs.log_reading import Batch, has_news
+from endpoint.replicas.logs.log_reading import Batch
 from endpoint.replicas.logs.log_receipts import LogPromotion
 from endpoint.replicas.options import log_quota, take_quota, take_retention
 from endpoint.replicas.part import GroupPart, Single
 from endpoint.replicas.parts import AnyEffect, Kind
 from stores.group.election import FORCED_TERMS
+from stores.group.positions import Position
 from stores.log.kept_runs import AnyRun, KeptRun, RunPlace
 from stores.log.machine import LogMachine
 from stores.log.messages import (
@@ -37,6 +38,10 @@ from wire.errors import BackendFailure, InvalidData, KeeperUnreachable, StoreErr
 
 if TYPE_CHECKING:
     from endpoint.replicas.logs.files import LogReplicaFiles
+
+WORD_SECONDS: Final = 1.0
+"""For so long a read asks the leader whether entries are lost, even if it was to wait for nothing:
+a leader that is there answers within milliseconds."""
 
 READERS_MAX: Final = 1
 """Threads that read one file at a time: it has one connection, and others would only wait."""
@@ -176,11 +181,10 @@ class LogPart(GroupPart[LogCore]):
     async def _answer(self, query: Fetch | TimeQuery) -> Answer:
         if isinstance(query, TimeQuery):
             return Found(query.query, await self.source.offsets_at(query.timestamp_ns))
-        batch = await self.source.fetch(query.positions, query.size_max, 0.0)
-        starts = tuple(span.start for span in batch.spans)
-        return Fetched(
-            query.query, tuple(batch.runs), starts, tuple(span.end for span in batch.spans)
+        batch = await self.source.gather(
+            query.positions, query.size_max, query.seen, is_current=True
         )
+        return Fetched(query.query, tuple(batch.runs), tuple(batch.offsets))
 
 
 class ReplicaSource:
@@ -212,14 +216,36 @@ class ReplicaSource:
         self._part.runner.check()
         return len(self._machine.partitions)
 
-    async def fetch(self, positions: Positions, size_max: int, seconds: float) -> Batch:
-        """Read what is committed here."""
+    async def fetch(
+        self, positions: Positions, size_max: int, seconds: float, seen: Sequence[Position] = ()
+    ) -> Batch:
+        """Read what is committed here. A reader that is ahead may have read it elsewhere."""
         await self.partition_count()
-        with trio.move_on_after(seconds):
-            while not has_news(self._machine.partitions, positions):
+        deadline = trio.current_time() + seconds
+        while True:
+            is_current = self._machine.is_ahead(positions) and await self._is_current(deadline)
+            if self._machine.has_news(positions, seen, is_current=is_current):
+                break
+            with trio.move_on_at(deadline) as scope:
                 await self._part.moved.wait()
-                self._part.runner.check()
+            self._part.runner.check()
+            if scope.cancelled_caught:
+                break
         await trio.lowlevel.checkpoint()
+        return await self.gather(positions, size_max, seen, is_current=is_current)
+
+    async def _is_current(self, deadline: float) -> bool:
+        """Wait until all is here that was committed before; false if nobody says so in time."""
+        runner = self._part.runner
+        with trio.move_on_at(max(deadline, trio.current_time() + WORD_SECONDS)) as scope:
+            await runner.reach(self._part.core.begin_read)
+        runner.check()
+        return not scope.cancelled_caught
+
+    async def gather(
+        self, positions: Positions, size_max: int, seen: Sequence[Position], *, is_current: bool
+    ) -> Batch:
+        """Read what is here now, from memory or the file."""
         machine = self._machine
         first: AnyRun | None = None
         while wanted := machine.gather(positions, size_max):
@@ -232,7 +258,7 @@ class ReplicaSource:
             first = wanted[0]  # Retention may have let it go meanwhile: what is there now?
         else:
             runs = []
-        return Batch(runs, [machine.partitions[partition].span for partition, _ in positions])
+        return Batch(runs, machine.goes_on(positions, seen, is_current=is_current))
 
     async def state(self) -> tuple[Sequence[Span], Cursors]:
         """Give what is committed here."""

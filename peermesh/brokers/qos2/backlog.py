@@ -44,8 +44,9 @@ class _Reader:
         while not self.ready:
             try:
                 found = await self.log.read(0, self.position - base, READ_AHEAD, READ_SECONDS)
-            except OffsetOutOfRange as lost:  # Retention was faster: the user asked for it.
-                counters.missed += base + lost.start - self.position
+            except OffsetOutOfRange as lost:
+                # Retention was faster: the user asked for it. Or a lead was taken by force.
+                counters.missed += max(0, base + lost.start - self.position)
                 self.position = base + lost.start
                 continue
             except StoreClosed:

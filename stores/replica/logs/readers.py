@@ -145,7 +145,7 @@ class LogReaders(Outsiders[Query]):
                 self._read(endpoint, ticket, question)
             case Fetch(number, positions, size_max, wait_ticks):
                 size, ticks = min(size_max, FETCH_SIZE_MAX), min(wait_ticks, WAIT_TICKS_MAX)
-                fetch = Fetch(number, positions, size, ticks)
+                fetch = Fetch(number, positions, size, ticks, question.seen)
                 if self._has_news(fetch):
                     self._read(endpoint, ticket, fetch)
                 elif ticks and len(self._fetches) < FETCHES_MAX:
@@ -164,17 +164,12 @@ class LogReaders(Outsiders[Query]):
         self._say(sender, Declined(ticket, Setback.NO_ROOM))
 
     def _has_news(self, fetch: Fetch) -> bool:
-        """Tell whether there is something to read, or something to say against it."""
-        for partition, offset in fetch.positions:
-            span = self._machine.partitions[partition].span
-            if offset < span.end or offset < span.start:
-                return True
-        return False
+        # A leader that was confirmed after the question lacks nothing that the asker has.
+        return self._machine.has_news(fetch.positions, fetch.seen, is_current=True)
 
     def _nothing(self, fetch: Fetch) -> Fetched:
-        spans = [self._machine.partitions[partition].span for partition, _ in fetch.positions]
-        starts, ends = tuple(span.start for span in spans), tuple(span.end for span in spans)
-        return Fetched(fetch.query, (), starts, ends)
+        offsets = self._machine.goes_on(fetch.positions, fetch.seen, is_current=True)
+        return Fetched(fetch.query, (), offsets)
 
     def _give(self, key: tuple[EndpointId, int], answer: Answer) -> None:
         del self._fetches[key]

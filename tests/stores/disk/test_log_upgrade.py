@@ -25,7 +25,6 @@ from stores.log.kept_runs import KeptRun
 from stores.log.machine import LogMachine
 from stores.log.partitions import Retention, Span
 from stores.sealing import StorageKeys
-from stores.table.lineage import Standing
 from tests.fixtures.kinds import KEY, MESSAGES
 from tests.stores.disk.files import FOUNDING
 from tests.stores.disk.log_replicas import LogReplica, LogReplicaKind
@@ -138,7 +137,8 @@ def test_a_group_of_one_begins_where_the_log_was(path: Path, kind: LogReplicaKin
     assert (meta.applied, meta.reached, machine.position) == (at, at.index, at)
     assert (meta.voters, meta.group) == ((FOUNDING.member,), FOUNDING.group)
     assert loaded.entries == []
-    assert machine.standing(at) is Standing.KNOWN
+    end = machine.partitions[0].end
+    assert machine.goes_on(((0, end),), (at,), is_current=True) == (end,)
     assert version_of(path) == VERSION
     kept = path.with_name(f"{path.name}.schema{version}")
     assert version_of(kept) == version

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from stores.group.clock import Times
-from stores.group.positions import Position
+from stores.group.positions import START, Position
 from stores.limits import CHUNK_COUNT_MAX, CHUNK_SIZE_MAX, RUN_COUNT_MAX
 from stores.log import bodies, log_fields, parts
 from stores.log.codec import LogCodec
@@ -16,6 +16,8 @@ from stores.log.limits import APPEND_COUNT_MAX, NAME_SIZE_MAX, OFFSET_END, PARTI
 from stores.log.messages import (
     Append,
     Counted,
+    Fetch,
+    Fetched,
     ForgetConsumer,
     MoveCursor,
     QueryFailed,
@@ -66,6 +68,8 @@ READERS = {
     "answer": (CODEC.encode_answer, CODEC.decode_answer),
 }
 GOOD = [
+    ("request", Fetch(1, ((0, 5), (1, 0)), 100, 4, (Position(3, 7), START))),
+    ("answer", Fetched(1, (KeptRun.of(RUN, Position(3, 7), 5),), (5, 0))),
     ("answer", Counted(1, 3)),
     ("answer", QueryFailed(2, ErrorCode.NO_SUCH_PARTITION, "no")),
     ("body", PERFORMED),

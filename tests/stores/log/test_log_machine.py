@@ -10,7 +10,7 @@ from handshake.access import Right
 from stores.group.clock import Times
 from stores.group.election import FORCED_TERMS
 from stores.group.machine import Answer, Append, Done, Staged
-from stores.group.positions import Position
+from stores.group.positions import START, Position
 from stores.log import producers
 from stores.log.bodies import Begun, ChangeRetention, LogRequest, Performed, Write, check_asker
 from stores.log.limits import (
@@ -35,7 +35,6 @@ from stores.table.bodies import (
     Registered,
     Registration,
 )
-from stores.table.lineage import Standing
 from tests.stores.log.lab import (
     SECOND_NS,
     START_NS,
@@ -824,7 +823,7 @@ def test_a_snapshot_is_what_is_committed(lab, handle):
     assert copy.digest() == digest
     assert copy.retention == Retention(count=100)
     assert copy.meter.quota == Quota(max_entries=1_000)
-    assert copy.standing(lab.entries[-2][0]) is Standing.KNOWN
+    assert copy.goes_on(((0, 10),), (lab.entries[-2][0],), is_current=True) == (10,)
     copy.apply(*lab.entries[-1])
     assert copy.digest() == lab.leader.digest()
     assert shown(copy) == shown(lab.leader)
@@ -891,7 +890,7 @@ def test_a_machine_of_a_files_rows_is_given_the_rest(lab, handle):
     assert not any(hasattr(part, "runs") for part in others)
 
 
-def test_a_position_of_a_lost_history_is_told(lab, handle):
+def test_a_reader_of_a_lost_history_is_told_where_another_one_goes_on(lab, handle):
     handle.append("a")
     lab.commit()
     handle.append("lost")
@@ -899,14 +898,26 @@ def test_a_position_of_a_lost_history_is_told(lab, handle):
     lab.commit()
     seen = runs_of(lab.leader, 0)[-1].position
     assert seen == lost
-    assert lab.leader.standing(seen) is Standing.KNOWN
+    read = ((0, 2),)
+    assert lab.leader.goes_on(read, (seen,), is_current=True) == (2,)
     heir = LogMachine(partition_count=2)
     for position, body in lab.entries[:-1]:
         heir.apply(position, lab.codec.decode(lab.codec.encode(body)))
-    assert heir.standing(seen) is Standing.AHEAD
+    assert heir.is_ahead(read)
+    assert heir.goes_on(read, (seen,), is_current=False) == (2,), "it may come yet"
+    assert not heir.has_news(read, (seen,), is_current=False)
+    assert heir.goes_on(read, (seen,), is_current=True) == (1,)
+    assert heir.has_news(read, (seen,), is_current=True)
     body = lab.entries[-1][1]
     heir.apply(Position(1 + FORCED_TERMS, lost.index), body)
-    assert heir.standing(seen) is Standing.FOREIGN
+    assert not heir.is_ahead(read)
+    assert heir.goes_on(read, (seen,), is_current=False) == (1,), "another entry is there"
+    assert heir.has_news(read, (seen,), is_current=False)
+    assert heir.goes_on(((0, 1),), (seen,), is_current=False) == (1,), "it has read nothing else"
+    assert heir.goes_on(read, (), is_current=True) == (2,), "it may have read this one"
+    assert heir.goes_on(((1, 0), (0, 2)), (START, seen), is_current=True) == (0, 1)
+    heir.apply(Position(1 + FORCED_TERMS, lost.index + 1), Trimmed(((0, 2),)))
+    assert heir.goes_on(read, (seen,), is_current=True) == (2,), "all of it went since"
 
 
 # -- what comes from outside -----------------------------------------------------------------------

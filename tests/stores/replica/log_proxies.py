@@ -148,9 +148,8 @@ class LogProxyMesh(LogMesh):
             answer = Found(query.query, machine.find(query.timestamp_ns))
         else:
             runs = [run for at in query.positions for run in machine.read(*at, query.size_max)]
-            spans = [machine.partitions[partition].span for partition, _ in query.positions]
-            starts, ends = tuple(each.start for each in spans), tuple(each.end for each in spans)
-            answer = Fetched(query.query, tuple(runs), starts, ends)
+            offsets = machine.goes_on(query.positions, query.seen, is_current=True)
+            answer = Fetched(query.query, tuple(runs), offsets)
         self.take(name, core.was_read(asked.endpoint, asked.ticket, answer))
 
     def deliver(self, sender: str, to: str, payload: bytes) -> None:

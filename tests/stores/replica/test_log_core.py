@@ -17,7 +17,6 @@ from stores.outcomes import Applied, Refused
 from stores.quota import Quota
 from stores.replica.effects import AskDone
 from stores.table.bodies import ChangeQuota, Register
-from stores.table.lineage import Standing
 from tests.stores.replica.log_mesh import LogMesh
 from tests.stores.replica.test_core import TICK_NS
 from wire.encoding import encode
@@ -355,8 +354,8 @@ def test_a_position_of_a_history_that_was_dropped_is_known_as_such():
     now = next(name for name in others(mesh, leader) if mesh.cores[name].is_leader)
     mesh.offset(now, mesh.append(now, "in its place"))
     machine = mesh.cores[now].machine
-    assert machine.standing(kept) is Standing.KNOWN
-    assert machine.standing(dropped) is Standing.FOREIGN
+    assert machine.goes_on(((0, 2),), (kept,), is_current=True) == (2,)
+    assert machine.goes_on(((0, 2),), (dropped,), is_current=True) == (1,)
 
 
 def test_outside_of_the_group_no_rule_is_changed_and_the_leader_says_that_it_leads(mesh):

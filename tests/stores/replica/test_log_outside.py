@@ -95,7 +95,17 @@ def test_what_was_trimmed_is_told_at_once(mesh: LogProxyMesh) -> None:
     number = asker.fetch((0, 1), wait_ticks=50)
     mesh.work()
     found = asker.answers[number]
-    assert (found.starts, found.ends) == ((2,), (3,))
+    assert (found.runs, found.offsets) == ((), (2,))
+
+
+def test_who_has_read_what_is_not_there_is_told_at_once(mesh: LogProxyMesh) -> None:
+    asker = mesh.proxy()
+    asker.append("it")
+    mesh.work()
+    number = asker.fetch((0, 2), (1, 0), wait_ticks=50)
+    mesh.work()
+    found = asker.answers[number]
+    assert (found.runs, found.offsets) == ((), (1, 0))
 
 
 def test_what_makes_no_sense_is_answered_with_the_error(mesh: LogProxyMesh) -> None:

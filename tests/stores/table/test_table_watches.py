@@ -162,16 +162,29 @@ def test_a_position_is_known_ahead_forgotten_or_foreign(monkeypatch):
     assert line.standing(START) is Standing.KNOWN
     for term, index in ((1, 2), (1, 5), (4, 8), (6, 9)):
         line.advance(Position(term, index))
-    for term, index in ((1, 2), (1, 5), (1, 7), (4, 8), (6, 9)):
+    for term, index in ((1, 2), (1, 5), (4, 8), (6, 9)):
         assert line.standing(Position(term, index)) is Standing.KNOWN
     for term, index in ((6, 10), (7, 3)):
         assert line.standing(Position(term, index)) is Standing.AHEAD
-    for term, index in ((1, 1), (1, 8), (2, 6), (4, 7), (4, 9), (6, 8)):
+    for term, index in ((1, 6), (1, 8), (2, 6), (4, 5), (4, 9), (6, 8)):
         assert line.standing(Position(term, index)) is Standing.FOREIGN
     monkeypatch.setattr(lineage, "LINEAGE_MAX", 2)
     line.advance(Position(7, 10))
     assert line.standing(Position(1, 2)) is Standing.FORGOTTEN
     assert line.standing(Position(6, 9)) is Standing.KNOWN
+
+
+def test_another_history_may_begin_where_its_term_ends_or_does_not_begin():
+    line = Lineage()
+    for term, index in ((1, 2), (1, 5), (4, 8), (6, 9)):
+        line.advance(Position(term, index))
+    for term, index in ((1, 2), (1, 5), (4, 8), (6, 9), (6, 10), (7, 3)):
+        assert line.cut(Position(term, index)) is None
+    assert line.cut(Position(1, 8)) == 6, "what term 1 had before is here, too"
+    assert line.cut(Position(4, 9)) == 9
+    assert line.cut(Position(2, 6)) == 1, "it may have left term 1 at any entry"
+    assert line.cut(Position(5, 9)) == 6
+    assert Lineage(Position(6, 9), line.reigns[2:]).cut(Position(4, 8)) is None, "it is too old"
 
 
 def test_a_lineage_has_a_reign_for_each_term_from_its_first_entry_on(monkeypatch):
@@ -182,7 +195,7 @@ def test_a_lineage_has_a_reign_for_each_term_from_its_first_entry_on(monkeypatch
     for term, index in ((1, 2), (1, 3), (2, 4), (4, 6), (5, 7)):
         line.advance(Position(term, index))
     assert line.position == Position(5, 7)
-    assert line.reigns == [(2, 4), (4, 6), (5, 7)]
+    assert line.reigns == [(2, 4), (4, 5), (5, 7)]
     assert line.standing(Position(1, 3)) is Standing.FORGOTTEN
     assert line.standing(Position(2, 4)) is Standing.KNOWN
     assert line.standing(Position(2, 3)) is Standing.FOREIGN

@@ -14,7 +14,13 @@ from endpoint.replicas.attaching import Backend
 from endpoint.replicas.logs.log import Log
 from peermesh.testing.time_limits import limit
 from stores.log.runs import Position
-from wire.errors import InvalidData, MasterExists, PromotionRefused, ReplicaRegressed
+from wire.errors import (
+    InvalidData,
+    MasterExists,
+    OffsetOutOfRange,
+    PromotionRefused,
+    ReplicaRegressed,
+)
 
 
 class Line:
@@ -97,6 +103,60 @@ async def test_a_promoted_follower_leads_and_the_old_keeper_follows_when_it_retu
         assert await old.consumers() == {"billing": {0: 1}}
         with pytest.raises(MasterExists, match="here already"):
             await heir.promote()
+
+
+async def test_readers_are_told_where_entries_that_they_had_read_are_lost(kit):
+    async with open_line(kit) as line, Endpoint() as far:
+        old = await line.left.attach_log("log")
+        heir = await line.right.attach_log_clone("log")
+        await (await old.append("kept")).applied()
+        assert await heir.await_idle(timeout=limit())
+        await line.part()
+        await line.is_lost(heir)
+        assert await far.peer("127.0.0.1", await line.left.listen())
+        proxy = await far.attach_log_proxy("log")
+        for value in ("late", "later"):
+            await (await old.append(value)).applied()
+        readers = [each.consume() for each in (old, proxy, old, proxy)]
+        for reader in readers:
+            found = await reader.get_batch(timeout=limit())
+            assert [entry.value for entry in found] == ["kept", "late", "later"]
+        await heir.promote()
+        with line.left.subscribe_status() as status:
+            await line.join()
+            await kit.events_until(status, StatusCode.STORE_DEPOSED)
+        for reader in readers[:2]:
+            with pytest.raises(OffsetOutOfRange, match="read as 1 to 2, if anything") as caught:
+                await reader.get(timeout=limit())
+            assert (caught.value.offset, caught.value.start) == (3, 1)
+            reader.seek(0, caught.value.start)
+        for number in range(3):
+            await (await heir.append(number)).applied()
+        assert [(await reader.get(timeout=limit())).value for reader in readers[:2]] == [0, 0]
+        await (await heir.append(3)).applied()
+        assert await old.await_idle(timeout=limit())
+        for reader in readers[2:]:
+            with pytest.raises(OffsetOutOfRange, match="partition 0 goes on at offset 1"):
+                await reader.get(timeout=limit())
+            reader.seek(0, 2)
+            assert (await reader.get(timeout=limit())).value == 1, "who seeks, says what it wants"
+
+
+async def test_a_copy_that_is_behind_says_nothing_against_a_reader_that_is_not(kit, monkeypatch):
+    monkeypatch.setattr("endpoint.replicas.logs.part.WORD_SECONDS", 0.1)
+    async with open_line(kit) as line:
+        keeper = await line.left.attach_log("log")
+        copy = await line.right.attach_log_clone("log")
+        await (await keeper.append("kept")).applied()
+        assert await copy.await_idle(timeout=limit())
+        await line.part()
+        await line.is_lost(copy)
+        await (await keeper.append("late")).applied()
+        consumer = copy.consume(start={0: 2})
+        assert await copy.read(0, 2) == await consumer.get_batch(timeout=0) == []
+        await line.join()
+        await (await keeper.append("later")).applied()
+        assert (await consumer.get(timeout=limit())).value == "later"
 
 
 async def test_a_follower_does_not_take_over_from_a_keeper_that_lives(kit):

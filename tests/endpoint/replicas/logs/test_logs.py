@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 import trio
@@ -13,10 +14,12 @@ import trio
 from endpoint import Endpoint, StatusCode
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.logs.log import Log
+from endpoint.replicas.logs.log_handle import LogHandle
 from endpoint.replicas.logs.log_reading import Start
 from peermesh.testing.time_limits import limit
 from stores.log.partitions import Span
 from stores.log.runs import Position, partition_of
+from stores.sealing import StorageKey, StorageKeys
 from wire.encoding import encode
 from wire.errors import (
     BackendFailure,
@@ -35,45 +38,70 @@ from wire.errors import (
 PARTITIONS = 3
 
 
-def options_of(backend: Backend, path: object) -> dict[str, object]:
-    return {"path": path} if backend is Backend.SQLite else {}
+OptionsOf = Callable[[str], dict[str, Any]]
+"""Gives where a log is: its backend, and the options for the file of a name."""
 
 
 @asynccontextmanager
 async def opened(
-    kit, tmp_path, backend: Backend, way: str, **limits: object
-) -> AsyncIterator[tuple[Log, Log]]:
+    kit, options_of: OptionsOf, way: str
+) -> AsyncIterator[tuple[LogHandle, LogHandle]]:
     """Give the keeper's handle, and one that reaches it in some way, three hops apart."""
     async with kit.world() as world, AsyncExitStack() as stack:
         first, _, _, last = await world.grow(4, [(0, 1), (1, 2), (2, 3)])
         await world.known()
-        own = options_of(backend, tmp_path / "keeper.db")
-        attach = first.attach_log("log", partitions=PARTITIONS, backend=backend, **own, **limits)
+        attach = first.attach_log("log", partitions=PARTITIONS, **options_of("keeper"))
         keeper = await stack.enter_async_context(attach)
         if way == "keeper":
             yield keeper, keeper
         elif way == "proxy":
             yield keeper, await stack.enter_async_context(last.attach_log_proxy("log"))
         else:
-            copy = options_of(backend, tmp_path / "copy.db")
-            follow = last.attach_log_clone("log", backend, **copy)
+            follow = last.attach_log_clone("log", **options_of("copy"))
             yield keeper, await stack.enter_async_context(follow)
 
 
-@pytest.fixture(params=["keeper", "follower", "proxy"])
+@asynccontextmanager
+async def elected(options_of: OptionsOf) -> AsyncIterator[tuple[LogHandle, LogHandle]]:
+    """Give the leader's handle of a group of three, and that of a voter that does not lead."""
+    names = ("a", "b", "c")
+    async with AsyncExitStack() as stack:
+        members = [await stack.enter_async_context(Endpoint(name=name)) for name in names]
+        ports = [await member.listen() for member in members]
+        for number, member in enumerate(members):
+            for port in ports[:number]:
+                assert await member.peer("127.0.0.1", port, timeout=limit())
+        logs = []
+        for member, name in zip(members, names, strict=True):
+            attach = member.attach_log_replica(
+                "log", voters=names, partitions=PARTITIONS, **options_of(name)
+            )
+            logs.append(await stack.enter_async_context(attach))
+        leader = await logs[0].await_leader(limit())
+        at = names.index(leader)
+        yield logs[at], logs[at - 1]
+
+
+@pytest.fixture(params=["keeper", "follower", "proxy", "voter"])
 def way(request):
     return request.param
 
 
-@pytest.fixture(params=[Backend.Memory, Backend.SQLite], ids=["memory", "sqlite"])
-def backend(request):
-    return request.param
+@pytest.fixture(params=["memory", "sqlite", "sealed"])
+def options_of(request, tmp_path) -> OptionsOf:
+    def options(name: str) -> dict[str, Any]:
+        if request.param == "memory":
+            return {"backend": Backend.Memory}
+        keys = StorageKeys((StorageKey(bytes(32)),)) if request.param == "sealed" else None
+        return {"backend": Backend.SQLite, "path": tmp_path / f"{name}.db", "keys": keys}
+
+    return options
 
 
 @pytest.fixture
-def open_log(kit, tmp_path, backend, way):
+def open_log(kit, options_of, way):
     """Open a log in one of all ways."""
-    return lambda **limits: opened(kit, tmp_path, backend, way, **limits)
+    return lambda: elected(options_of) if way == "voter" else opened(kit, options_of, way)
 
 
 async def values(log: Log, partition: int = 0, offset: int = 0) -> list[object]:
@@ -198,6 +226,20 @@ async def test_retention_names_what_is_lost(open_log):
         assert (await consumer.get()).value == 7
 
 
+async def test_an_offset_behind_the_end_is_told_as_such(open_log):
+    async with open_log() as (keeper, log):
+        await (await keeper.append_batch(range(10), partition=0)).applied()
+        await log.partition_count()
+        with pytest.raises(OffsetOutOfRange, match="partition 0 goes on at offset 10") as caught:
+            await log.read(0, 40)
+        assert (caught.value.partition, caught.value.offset, caught.value.start) == (0, 40, 10)
+        with pytest.raises(OffsetOutOfRange, match="read as 10 to 10"):
+            await log.runs({1: 0, 0: 11}, timeout=limit())
+        with pytest.raises(OffsetOutOfRange):
+            await log.consume(start={0: 12}, partitions=[0]).get(timeout=limit())
+        assert await log.read(0, 10) == [], "the end is where the next one comes"
+
+
 async def test_runs_of_several_partitions_come_with_one_question(open_log):
     async with open_log() as (keeper, log):
         for partition in (0, 1):
@@ -211,7 +253,7 @@ async def test_runs_of_several_partitions_come_with_one_question(open_log):
         assert found[0].entries()[6:8] == (encode("k"), encode(3))
         assert all(run.timestamp_ns for run in found)
         assert [run.end for run in await log.runs({1: 10, 0: 12}, 1)] == [15], "one at least"
-        assert await log.runs({0: 15, 1: 40}) == []
+        assert await log.runs({0: 15, 1: 15}) == []
         await (await log.trim(0, 7)).applied()
         await log.await_idle(timeout=limit())
         with pytest.raises(OffsetOutOfRange, match="partition 0 begins at offset 7"):
@@ -553,15 +595,15 @@ async def test_what_a_keepers_disk_cannot_give_is_told_to_readers_elsewhere(kit)
         await world.known()
         async with left.attach_log("log") as keeper, right.attach_log_proxy("log") as log:
             await (await keeper.append("it")).applied()
-            fetch = keeper.part.source.fetch
+            gather = keeper.part.source.gather
 
-            async def fail(*arguments: object) -> None:
+            async def fail(*arguments: object, **keywords: object) -> None:
                 raise BackendFailure("partition 0, offset 0 is damaged")
 
-            keeper.part.source.fetch = fail
+            keeper.part.source.gather = fail
             with pytest.raises(BackendFailure, match="offset 0 is damaged"):
                 await log.read(0, 0)
-            keeper.part.source.fetch = fetch
+            keeper.part.source.gather = gather
             assert await values(log) == ["it"]
 
 
