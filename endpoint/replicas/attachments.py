@@ -9,20 +9,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from endpoint.mesh.status import StatusCode
 from endpoint.replicas.attaching import LEADER_SECONDS, Backend, Patience
 from endpoint.replicas.disk import reading
-from endpoint.replicas.guarding import GroupGuarding, check_own_rights
+from endpoint.replicas.guarding import GroupGuarding, Guarded, check_own_rights
 from endpoint.replicas.making import Making
-from endpoint.replicas.part import CoreT, GroupPart, Single
-from endpoint.replicas.parts import Kind, NamedTopics, topics_of
-from endpoint.replicas.proxying import ProxyPart
+from endpoint.replicas.part import CoreT, Single
+from endpoint.replicas.parts import Core, Keeps, Kind, NamedTopics, Part, topics_of
+from endpoint.replicas.proxying import AnswerT, CoreT as ProxyT, ProxyPart
 from endpoint.replicas.runner import Host, Runner
 from endpoint.shielding import shielded
 from endpoint.surroundings import Surroundings
 from endpoint.tasks import FINISH_SECONDS
+from stores.disk.founding import Founding
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
 from stores.group.limits import CATCH_UP_RUN
@@ -39,12 +40,39 @@ from stores.replica.write_queue import Keeper
 from wire.errors import BackendFailure, MasterExists, NoSuchMaster, StoreError
 from wire.identifiers import EndpointId, EntityId
 
-if TYPE_CHECKING:
-    from endpoint.replicas.files import MemberFiles  # with cryptography, which proxies do not need
-
 MachineT = TypeVar("MachineT", bound=ReplicaMachine)
-FilesT = TypeVar("FilesT", bound="MemberFiles[Any]")
-PartT = TypeVar("PartT", bound="GroupPart[Any]")
+FilesT = TypeVar("FilesT", bound="Files")
+PartT = TypeVar("PartT", bound="ReplicaPart")
+
+
+class Files(Keeps, Protocol):
+    """The files of a durable replica; see ``MemberFiles``."""
+
+    path: str
+
+    def load(self, founding: Founding, *, is_learner: bool = False) -> Opened:
+        """Open or create both files."""
+
+
+class _Core(Core, Guarded, Protocol):
+    """What is driven, and guarded."""
+
+
+class NewPart(Part, Protocol):
+    """What is given its runner here."""
+
+    runner: Runner
+
+    @property
+    def core(self) -> _Core:
+        """What decides."""
+
+
+class ReplicaPart(NewPart, Protocol):
+    """The part of a replica; see ``GroupPart``."""
+
+    async def await_lead(self, seconds: float) -> None:
+        """Wait until what leads alone here can be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +230,7 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
         part.runner.carry_out(core.start())
         return part
 
-    def _start(self, name: str, part: GroupPart[Any] | ProxyPart[Any, Any]) -> None:
+    def _start(self, name: str, part: NewPart) -> None:
         guarding = GroupGuarding(self._host.core, name, part, self.machinery.right_of)
         part.runner = Runner(self._host, part, guarding, name=name, now_ns=self._around.now_ns)
         part.runner.start()
@@ -312,7 +340,7 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
 
     # -- proxies ---------------------------------------------------------------------------------
 
-    def _run_proxy(self, name: str, part: ProxyPart[Any, Any]) -> None:
+    def _run_proxy(self, name: str, part: ProxyPart[ProxyT, AnswerT]) -> None:
         """Have a proxy work, whether a leader of its group is known or not."""
         self._start(name, part)
         part.survey()

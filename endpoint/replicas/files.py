@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from endpoint.replicas.options import check_options, take_keys, take_path
 from stores.disk.ballot import SUFFIX, BallotFile, LoadedBallot
@@ -86,7 +86,8 @@ class MemberFiles(ABC, Generic[RowsT]):
             self._rows, medium = opener(path, options)
             self._ballot = BallotFile(medium, None)
             return
-        keys, codec = take_keys(options), cast("Codec", PLAIN)
+        keys = take_keys(options)
+        codec: Codec = PLAIN
         if keys is not None:
             from stores.disk.seals import Vault
 
@@ -102,7 +103,7 @@ class MemberFiles(ABC, Generic[RowsT]):
         """Give the file in SQLite."""
 
     @abstractmethod
-    def _load(self, founding: Founding) -> tuple[Loaded, Sequence[Any]]:
+    def _load(self, founding: Founding) -> tuple[Loaded, Sequence[object]]:
         """Open or create the file, and give what it has with the state of its machine."""
 
     @abstractmethod

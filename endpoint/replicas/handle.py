@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final, Unpack, overload
+from typing import Final, Protocol, Unpack, overload
 
 import trio
 
@@ -12,8 +12,8 @@ from endpoint.barriers import Callback, Seconds, barrier
 from endpoint.closing import AsyncClosing
 from endpoint.outcome import Outcome
 from endpoint.replicas.attaching import LEADER_SECONDS, ORDER_SECONDS, READ_SECONDS
-from endpoint.replicas.part import GroupPart
 from endpoint.replicas.runner import YIELD_COUNT, Runner
+from stores.group.membership import MemberStatus
 from stores.group.words import Order
 from stores.quota import QuotaLimits
 from stores.replica.core import GroupCore
@@ -108,17 +108,40 @@ class GroupMember:
     """Since it was heard."""
 
 
+class Steered(Protocol):
+    """A replica of a group that elects, as far as handles steer it; see ``GroupPart``."""
+
+    @property
+    def runner(self) -> Runner:
+        """What drives it."""
+
+    @property
+    def core(self) -> GroupCore:
+        """What decides."""
+
+    async def await_leader(self, seconds: float) -> None:
+        """Wait until a leader serves this replica; raises ``NoQuorum``."""
+
+    async def order(self, order: Order, name: str, seconds: float) -> tuple[MemberStatus, ...]:
+        """Have the leader do something with a member, and give what it knows of all then."""
+
+    async def ask(self, request: object, seconds: float) -> object:
+        """Have the group do what no writer asks for, and give the answer of its machine."""
+
+    async def force(self, seconds: float) -> None:
+        """Lead without a majority."""
+
+
 class GroupHandle:
     """A replica whose group elects its leader, as far as the group is looked at, and steered."""
 
-    def __init__(self, part: GroupPart[Any]) -> None:
+    def __init__(self, part: Steered) -> None:
         """Ask what drives the replica."""
         self._group = part
 
     @property
     def _core(self) -> GroupCore:
-        core: GroupCore = self._group.core
-        return core
+        return self._group.core
 
     def leader(self) -> str | None:
         """Give the name of the leader, as far as this replica knows; ``None`` if it knows none."""

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from endpoint.replicas.attaching import KEY_VARIABLES, Backend
 from stores.log.partitions import Retention
@@ -75,7 +75,13 @@ def take_quota(options: dict[str, object], default: Quota) -> Quota:
     """Take the options about the quota; raises ``InvalidData``."""
     entries = options.pop("max_entries", default.max_entries)
     size = options.pop("max_bytes", default.max_bytes)
-    return Quota(cast("int | None", entries), cast("int | None", size))  # it looks at them
+    return Quota(_whole("max_entries", entries), _whole("max_bytes", size))
+
+
+def _whole(name: str, limit: object) -> int | None:
+    if limit is None or (isinstance(limit, int) and not isinstance(limit, bool)):
+        return limit
+    raise InvalidData(f"{name}={limit!r}: give a positive number, or None for no limit")
 
 
 def log_quota(backend: Backend) -> Quota:
@@ -91,12 +97,15 @@ def take_retention(options: dict[str, object]) -> Retention:
     if isinstance(seconds, timedelta):
         seconds = seconds.total_seconds()
     limits = (seconds, options.pop("keep_count", None), options.pop("keep_bytes", None))
-    for limit in limits:
-        if limit is not None and not (isinstance(limit, int | float) and 0 < limit < math.inf):
-            raise InvalidData(f"{limit!r} is no limit: give a positive number, or None for none")
-    age, count, size = cast("tuple[float | None, ...]", limits)
+    age, count, size = map(_positive, limits)
     return Retention(
         age_ns=None if age is None else round(age * _NANOSECONDS),
         count=None if count is None else round(count),
         size=None if size is None else round(size),
     )
+
+
+def _positive(limit: object) -> float | None:
+    if limit is None or (isinstance(limit, int | float) and 0 < limit < math.inf):
+        return limit
+    raise InvalidData(f"{limit!r} is no limit: give a positive number, or None for none")

@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
 import trio
 
 from endpoint.mesh.status import StatusCode
 from endpoint.replicas.attaching import LEADER_SECONDS, Patience
-from endpoint.replicas.parts import AnyEffect, Kind, Topics, topics_of
+from endpoint.replicas.parts import AnyEffect, Keeps, Kind, Topics, topics_of
 from endpoint.replicas.questions import Questions
 from endpoint.replicas.runner import Runner
 from net.wakeup import Wakeup
@@ -31,9 +31,6 @@ from wire.errors import (
     StoreError,
 )
 from wire.identifiers import EntityId
-
-if TYPE_CHECKING:
-    from endpoint.replicas.files import MemberFiles  # with cryptography, which proxies do not need
 
 _CODES: Final = {
     News.REGRESSED: StatusCode.REPLICA_REGRESSED,
@@ -58,7 +55,7 @@ class GroupPart(ABC, Generic[CoreT]):
     runner: Runner
 
     def __init__(
-        self, core: CoreT, files: MemberFiles[Any] | None, single: Single[CoreT] | None = None
+        self, core: CoreT, files: Keeps | None, single: Single[CoreT] | None = None
     ) -> None:
         """Start with a core, with the files of one that is durable, and with a role led alone."""
         self.core = core

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from stores.effects import Effect
+from stores.group.effects import WriteMark
 from stores.replica.core import GroupCore
-from stores.replica.effects import GroupEffect
+from stores.replica.effects import GroupEffect, ToDisk
 from stores.requests import Requests
 from stores.statistics import LogStatistics, StoreStatistics
 from wire.identifiers import EndpointId, EntityId
@@ -84,6 +85,16 @@ class Closes(Protocol):
 
     def close(self) -> None:
         """Let go of files and locks."""
+
+
+class Keeps(Closes, Protocol):
+    """What keeps a durable replica, whichever the machine is. Its methods may block."""
+
+    def write(self, job: ToDisk) -> None:
+        """Do what the member asks; raises ``BackendFailure``."""
+
+    def write_mark(self, write: WriteMark) -> None:
+        """Write a mark, without a wait for the disk; raises ``BackendFailure``."""
 
 
 class NamedTopics(NamedTuple):

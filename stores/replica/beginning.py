@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from stores.group.member_parts import Stored
 from stores.group.roles import Draw
@@ -58,7 +58,7 @@ class Opened:
     """What the files of a replica have."""
 
     beginning: Beginning
-    parts: Sequence[Any]
+    parts: Sequence[object]
     """The state of its machine; nothing of a new one, where that knows its beginning itself."""
     exposed: tuple[str, ...]
     """Files that others could read until they were opened."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import cbor2
 
@@ -193,8 +193,9 @@ def restored(
         new = HeadPart(revision, meta.applied, len(columns), STORE_QUOTA)
         return [new, entries, WritersPart(rows)]
     head, *rest = [decode_part(data) for data in cbor2.loads(meta.machine)]
+    assert isinstance(head, HeadPart), head
     # Some rows may be of a later state: there may be more of them, or fewer.
-    return [replace(cast("HeadPart", head), entry_count=len(columns)), entries, *rest]
+    return [replace(head, entry_count=len(columns)), entries, *rest]
 
 
 def installed(snapshot: Snapshot) -> tuple[list[Changes], bytes]:

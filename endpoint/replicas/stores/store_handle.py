@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final, Protocol
 
 import trio
 
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.replicas.handle import ReplicaHandle
-from endpoint.replicas.part import GroupPart
-from endpoint.replicas.proxying import ProxyPart
 from endpoint.replicas.receipts import Receipt
-from endpoint.replicas.runner import YIELD_COUNT
+from endpoint.replicas.runner import YIELD_COUNT, Runner
 from stores import mutations
 from stores.batch import Batch, compare_and_erase, compare_and_set, together
 from stores.mutations import Expiry, Mutation, span_ns
@@ -25,13 +23,29 @@ PUT_UNIQUE_SECONDS: Final = 10.0
 """How long ``put_unique`` waits for its answer: Broker's request timeout."""
 
 
+class _Core(Protocol):
+    @property
+    def requests(self) -> Requests:
+        """What the handle asked for."""
+
+
+class _Part(Protocol):
+    @property
+    def runner(self) -> Runner:
+        """What drives it."""
+
+    @property
+    def core(self) -> _Core:
+        """What decides."""
+
+
 class StoreHandle(ReplicaHandle):
     """Changes a store through its runner: a master's, a clone's or a proxy's."""
 
-    def __init__(self, part: GroupPart[Any] | ProxyPart[Any, Any]) -> None:
+    def __init__(self, part: _Part) -> None:
         """Ask through ``part``."""
         super().__init__(part.runner)
-        self.requests: Requests = part.core.requests
+        self.requests = part.core.requests
 
     # Mutations.
 
