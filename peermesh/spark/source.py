@@ -98,7 +98,18 @@ def _read(
         return iter(())
     assert options.log is not None, options
     pieces = _open(options).read(partition.wanted)
-    return _parsed(options, schema, log_batches(pieces, options.log, options.value_format))
+    return _given(options, schema, log_batches(pieces, options.log, options.value_format))
+
+
+def _given(
+    options: SourceOptions, schema: StructType, found: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Give what a task has read, parsed if that is wanted."""
+    from peermesh.spark.joining import settle
+
+    given = _parsed(options, schema, found)
+    settle()
+    return given
 
 
 def _parsed(
@@ -240,7 +251,7 @@ class StoreReader(DataSourceReader):
         reader = _join(options).store(options.store).not_before(partition.since)
         pages = read_table(reader, partition.key_filter, partition.stretch)
         found = store_batches(pages, options.store, options.value_format)
-        return _parsed(options, self._schema, found)
+        return _given(options, self._schema, found)
 
 
 class FilteringStoreReader(StoreReader):

@@ -1,0 +1,54 @@
+"""What tasks have in the process of a worker, which Spark keeps for the next ones."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+
+import pytest
+
+from peermesh.spark.joining import settle
+from peermesh.spark.options import read_source_options
+from peermesh.testing.time_limits import limit
+
+types = pytest.importorskip("pyspark.sql.types")
+pytest.importorskip("pyarrow")
+
+
+@pytest.mark.parametrize("kind", ["log", "store"])
+def test_the_collector_passes_over_what_the_first_task_has_opened(mesh, kind):
+    from peermesh.spark.source import LogRangeReader, StoreReader
+
+    endpoint, peers = mesh
+    endpoint.attach_log("log").append_batch(["x"] * 10).result(timeout=limit())
+    endpoint.attach_master("store").put("k", "v").result(timeout=limit())
+    make = {"log": LogRangeReader, "store": StoreReader}[kind]
+    reader = make(read_source_options({"peers": peers, kind: kind}), types.StructType())
+    [task] = reader.partitions()
+    settle.cache_clear()  # This process is that of other tests, too.
+    before = gc.get_freeze_count()
+    assert sum(batch.num_rows for batch in reader.read(task)) > 0
+    first = gc.get_freeze_count()
+    assert first > before
+    list(reader.read(task))
+    assert gc.get_freeze_count() <= first, "once is enough: what tasks leave behind is collected"
+
+
+def test_a_task_that_reads_text_imports_no_pandas():
+    program = """
+import sys
+from peermesh.spark.columns import log_batches
+from peermesh.spark.offsets import Piece
+from peermesh.spark.options import ValueFormat
+from stores.log.runs import Run
+from wire.encoding import encode
+
+run = Run(0, 0, 2, 0, encode((None, encode("x"), None, encode("\u00e9"))))
+[batch] = log_batches([Piece(run, 0, 2)], "orders", ValueFormat.STRING)
+assert batch["value"].to_pylist() == ["x", "\u00e9"], batch["value"]
+print("pandas" in sys.modules)
+"""
+    command = [sys.executable, "-c", program]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=limit(60))
+    assert found.stdout.split() == ["False"]
