@@ -10,8 +10,9 @@ import json
 import struct
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from math import isfinite
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import pyarrow as pa
 
@@ -279,18 +280,37 @@ def _finite(found: object) -> object:
 
 def _texts(items: Sequence[bytes | None], where: Where) -> pa.Array:
     try:
-        return pa.array(items, pa.binary()).cast(pa.string())
+        return _column(items, pa.string())
     except pa.ArrowInvalid as error:
         wrong = (n for n, item in enumerate(items) if item and _text(item).encode() != item)
         raise DecodeError(f"{where(next(wrong))}, column key: it is no text: {error}") from None
 
 
 def _values(items: Sequence[bytes | None], value_format: ValueFormat) -> pa.Array:
-    found = pa.array(items, pa.binary())
     try:
-        return found.cast(_TYPES[value_format])
+        return _column(items, _TYPES[value_format])
     except pa.ArrowInvalid:  # Bytes among them are no UTF-8.
         return pa.array([None if item is None else _text(item) for item in items], pa.string())
+
+
+def _column(items: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
+    """Lay items out as Arrow has them; raises ``ArrowInvalid`` where text is wanted and is none.
+
+    ``pa.array`` takes as long, and imports pandas, as long as reading a million rows.
+    """
+    given = cast("Sequence[bytes]", items)
+    try:
+        content = b"".join(given)
+    except TypeError:  # Some are null.
+        if items.count(None) == len(items):
+            return pa.nulls(len(items), kind)
+        return pa.array(items, pa.binary()).cast(kind)
+    ends = array("i", accumulate(map(len, given), initial=0))
+    parts = [None, pa.py_buffer(ends), pa.py_buffer(content)]
+    found = pa.Array.from_buffers(kind, len(items), parts)
+    if not content.isascii():
+        found.validate(full=True)
+    return found
 
 
 def _text(item: bytes) -> str:
