@@ -42,7 +42,7 @@ DEPTH_MAX: Final = 1_000
 WORK_MAX: Final = 6
 """How often each record is read on average, until those are found that Arrow does not take."""
 
-_HEAD, _BETWEEN, _TAIL = b'{"r":', b'}\n{"r":', b"}"
+_HEAD, _TAIL = '{"r":', "}\n"
 """Each record is a member of an object, so that only a whole record is one: Arrow takes two objects
 in a line for two rows, and ends the process for a lone null."""
 
@@ -85,19 +85,22 @@ class RecordReader:
         if self._is_hopeless:
             return pa.nulls(len(texts), self._kind), texts
         is_fit = _fit(texts)
-        lines = texts.filter(is_fit).cast(pa.binary()).to_pylist()
-        parts = list(self._parts(lines))
-        values = pa.concat_arrays([pa.nulls(0, self._kind), *parts])
-        places = pc.if_else(is_fit, pc.cumulative_sum(pc.cast(is_fit, pa.int64())), None)
-        value = values.take(pc.subtract(places, 1))
+        if is_fit.true_count == len(texts):
+            value = self._values(texts)
+        else:
+            places = pc.if_else(is_fit, pc.cumulative_sum(pc.cast(is_fit, pa.int64())), None)
+            value = self._values(texts.filter(is_fit)).take(pc.subtract(places, 1))
         is_read = value.is_valid()
         self._is_hopeless = 2 * is_read.true_count < len(texts) - texts.null_count
         return value, pc.if_else(is_read, None, texts)
 
-    def _parts(self, lines: list[bytes]) -> Iterator[pa.StructArray]:
+    def _values(self, lines: pa.StringArray) -> pa.StructArray:
+        return pa.concat_arrays([pa.nulls(0, self._kind), *self._parts(lines)])
+
+    def _parts(self, lines: pa.StringArray) -> Iterator[pa.StructArray]:
         """Read lines, and halves of them where one is not taken, as long as it is worth it."""
         work = WORK_MAX * len(lines)
-        left = [lines] if lines else []
+        left = [lines] if len(lines) else []
         while left:
             part = left.pop()
             found = self._read(part) if work > 0 else 0
@@ -111,11 +114,11 @@ class RecordReader:
             else:
                 middle = len(part) // 2
                 left += (part[middle:], part[:middle])
-            left = [each for each in left if each]
+            left = [each for each in left if len(each)]
 
-    def _read(self, lines: list[bytes]) -> pa.StructArray | int:
+    def _read(self, lines: pa.StringArray) -> pa.StructArray | int:
         """Read lines, all of them; else say which one is not taken, or their number."""
-        text = _HEAD + _BETWEEN.join(lines) + _TAIL
+        text = pc.binary_join_element_wise(_HEAD, lines, _TAIL, "").buffers()[2]
         try:
             table = arrow_json.read_json(
                 pa.BufferReader(text),
