@@ -120,7 +120,7 @@ def rows_of(columns: Columns, keys: Iterable[bytes], *pasts: Mapping[bytes, Entr
     before a later one.
     """
     names = list(keys)
-    changed = [past for past in pasts if not past.keys().isdisjoint(names)]
+    changed = [past for past in pasts if past and not past.keys().isdisjoint(names)]
     if not changed:
         return Rows.of(columns, names)
     entries = ((key, _seen(columns, key, changed)) for key in names)
