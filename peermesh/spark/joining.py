@@ -96,8 +96,8 @@ def join(address: MeshAddress) -> Membership:
 def settle() -> None:
     """Have the garbage collector pass over what there is in this process at the first call.
 
-    For tasks: Spark's workers collect in full after each. What an endpoint and all modules have is
-    a hundred thousand objects, which stay: as much work as it is to read 50,000 rows.
+    For tasks and plans: Spark's processes collect in full after each. What an endpoint and all
+    modules have is a hundred thousand objects, which stay: as much work as reading 50,000 rows.
     """
     gc.freeze()
 

@@ -85,6 +85,7 @@ def _open(options: SourceOptions) -> LogReader:
 
 
 def _tasks(options: SourceOptions, wanted: Sequence[Range]) -> list[InputPartition]:
+    _settle()
     return [LogPartition(each) for each in cut(wanted, options.task_count(rows_of(wanted)))]
 
 
@@ -101,14 +102,18 @@ def _read(
     return _given(options, schema, log_batches(pieces, options.log, options.value_format))
 
 
+def _settle() -> None:
+    from peermesh.spark.joining import settle
+
+    settle()
+
+
 def _given(
     options: SourceOptions, schema: StructType, found: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Give what a task has read, parsed if that is wanted."""
-    from peermesh.spark.joining import settle
-
     given = _parsed(options, schema, found)
-    settle()
+    _settle()
     return given
 
 
@@ -238,6 +243,7 @@ class StoreReader(DataSourceReader):
         if self._filter.keys is None:
             reader = _join(options).store(options.store).not_before(since)
             stretches = plan_table(reader, options.rows_per_task, options.task_count)
+        _settle()
         return [StorePartition(self._filter, each, since) for each in stretches]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

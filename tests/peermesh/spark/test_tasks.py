@@ -17,7 +17,7 @@ pytest.importorskip("pyarrow")
 
 
 @pytest.mark.parametrize("kind", ["log", "store"])
-def test_the_collector_passes_over_what_the_first_task_has_opened(mesh, kind):
+def test_the_collector_passes_over_what_a_plan_and_the_first_task_have_opened(mesh, kind):
     from peermesh.spark.source import LogRangeReader, StoreReader
 
     endpoint, peers = mesh
@@ -25,8 +25,11 @@ def test_the_collector_passes_over_what_the_first_task_has_opened(mesh, kind):
     endpoint.attach_master("store").put("k", "v").result(timeout=limit())
     make = {"log": LogRangeReader, "store": StoreReader}[kind]
     reader = make(read_source_options({"peers": peers, kind: kind}), types.StructType())
-    [task] = reader.partitions()
     settle.cache_clear()  # This process is that of other tests, too.
+    before = gc.get_freeze_count()
+    [task] = reader.partitions()
+    assert gc.get_freeze_count() > before
+    settle.cache_clear()  # A task is in another process.
     before = gc.get_freeze_count()
     assert sum(batch.num_rows for batch in reader.read(task)) > 0
     first = gc.get_freeze_count()
