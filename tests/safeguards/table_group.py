@@ -253,7 +253,7 @@ GROUP_CORE = [
     ),
     Safeguard(
         "group core: voters follow however many learners there are",
-        "whoever may read invents so many learners that no majority is heard",
+        "an endpoint that may read invents so many learners that no majority is heard",
         "stores/group/followers.py",
         "(len(self._known) < FOLLOWERS_MAX or member in self._voters.current):\n",
         "len(self._known) < FOLLOWERS_MAX:\n",
@@ -269,7 +269,7 @@ GROUP_CORE = [
     ),
     Safeguard(
         "group core: an endpoint has one member",
-        "whoever may read fills the memory of others with members that it invents",
+        "an endpoint that may read fills the memory of others with members that it invents",
         "stores/replica/roster.py",
         "            if endpoint in self._at:\n                del self._where[self._at[endpoint]]\n",
         "",

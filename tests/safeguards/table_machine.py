@@ -47,7 +47,7 @@ MACHINE = [
         "a staged clear leaves readers their table",
         "a clear that is never committed empties the store for its readers",
         "overlay.py",
-        "            self._layers.append(_Layer(Table(revision=table.revision + 1)))\n            return\n",
+        "            self._layers.append(Layer(Table(revision=table.revision + 1)))\n            return\n",
         "            layer.table = Table(revision=table.revision + 1)\n            return\n",
     ),
     _part(

@@ -235,7 +235,7 @@ class ReplicaSource:
         return await self.gather(positions, size_max, seen, is_current=is_current)
 
     async def _is_current(self, deadline: float) -> bool:
-        """Wait until all is here that was committed before; false if nobody says so in time."""
+        """Wait until all is here that was committed before; false if no leader says so in time."""
         runner = self._part.runner
         with trio.move_on_at(max(deadline, trio.current_time() + WORD_SECONDS)) as scope:
             await runner.reach(self._part.core.begin_read)

@@ -32,7 +32,7 @@ class Records(logging.Handler):
             self.elected = Books(GroupStore(), Contest(is_renewed=True), self.fail)
         self.log = LogLedger()
         self.heir: int | None = None
-        """The member that was promoted last. What the master before it told no one else is lost then."""
+        """The member that was promoted last. What only the one before it knew is lost then."""
         self.heir_path = ""
         """The heir's file."""
         self.successions = 0
