@@ -23,8 +23,8 @@ READS_MAX: Final = 16_384
 """Reads that wait for one round, as many as a handle has requests under way."""
 
 FOLLOWERS_MAX: Final = 1_024
-"""Members that follow one leader: each echoes every round. Voters follow beyond it, too:
-an endpoint that may read could have so many learners that no majority would be heard."""
+"""Members that follow one leader: each echoes every round. Voters follow beyond it, too: an
+endpoint that may read could have so many learners that no majority would be heard."""
 
 JOURNAL_MAX: Final = 1_000_000
 """Entries that are kept for a follower in session that is behind; beyond, it takes a snapshot."""

@@ -31,7 +31,7 @@ class Kept(NamedTuple):
     unneeded: int
     """The last entry that no member needs which is away."""
     excessive: int
-    """The last entry that no member needs."""
+    """The last entry that stays for no member."""
 
 
 class KeptJournal:

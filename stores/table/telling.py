@@ -32,7 +32,7 @@ class Telling:
         """What observers know of, while another state comes in its place."""
 
     def observe(self, observer: Callable[[Changed], None] | None) -> None:
-        """Tell ``observer`` from now on; with ``None`` tell nothing, nor what waits."""
+        """Tell ``observer`` from now on; ``None`` ends it, and drops what waits."""
         self.observer = observer
         if observer is None:
             self._waiting.clear()

@@ -494,7 +494,7 @@ def test_a_majority_that_came_back_with_nothing_is_told_of_with_what_to_do() -> 
     while core.is_served:
         mesh.tick()
         mesh.work()
-    assert not core.hears_majority, "whoever answers there has no vote"
+    assert not core.hears_majority, "what answers there has no vote"
     mesh.put(leader)
     for _ in range(SILENT_TICKS + 1):
         mesh.tick()

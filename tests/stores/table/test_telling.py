@@ -1,4 +1,4 @@
-"""An observer that hears what is told of a table knows it, however little is told at a time."""
+"""A reader of what is told of a table knows the table, however little is told at a time."""
 
 from __future__ import annotations
 
