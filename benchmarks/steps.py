@@ -146,8 +146,7 @@ async def measure_group(steps: Steps, count: int) -> None:
         async with steps.phase("fill a group of three"):
             await _fill(stores[lead], count)
             await _idle(*stores)
-        await members[lead].close()
-        del stores[lead]
+        await stores.pop(lead).close()
         async with steps.phase("elect another leader"):
             for store in stores:
                 await (await store.put("key", "value")).applied()
