@@ -1,5 +1,7 @@
 """Draws what half of all swarms have besides: groups, and successions one after the other. Pure.
 
+A founder keeps what it has: one in memory that is lost as it founds leaves a group that never
+begins.
 It draws after all else, so that the other half of all seeds mean what they would mean without.
 """
 
@@ -44,11 +46,11 @@ def enlarged(chance: Random, plan: Plan) -> Plan:
     voters = _voters(chance, plan)
     faults = [each for each in plan.faults if not isinstance(each.trouble, Succession)]
     successions = _successions(chance, plan)
-    on_disk = tuple(chance.sample(voters, chance.choice((3, 3, 2, 0 if not successions else 2))))
+    on_disk = voters[: chance.choice((3, 3, 2, 0 if not successions else 2))]
     faults += successions
     faults += [_strike(chance, plan, voters) for _ in range(chance.randrange(STRIKES_MAX + 1))]
     if not on_disk:  # A majority that lost its memory needs a person: one voter may lose it.
-        safe = voters[1:]
+        safe = voters[:-1]
         faults = [each for each in faults if not any(strikes(each.trouble, node) for node in safe)]
     is_elected = chance.random() < 0.5
     log_holders = voters if is_elected else tuple(chance.sample(voters, 2))
