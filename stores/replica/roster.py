@@ -143,7 +143,9 @@ class Roster:
     def explain_silence(self, voters: Voters) -> str:
         """Say in a sentence why no leader serves this replica."""
         if not voters:
-            return "the group is known, and nothing of its journal has come yet"
+            # A founder in memory may be lost as it founds, with the first entries.
+            text = "the group is known, and nothing of its journal has come yet"
+            return f"{text}: if its founder is gone, {FORCE} at one replica"
         if self.hears_majority(voters):
             return "a leader is being elected"
         silent = [voter for voter in voters if not self._is_heard(voter)]

@@ -1,8 +1,8 @@
 """Draws what half of all swarms have besides: groups, and successions one after the other. Pure.
 
-A founder keeps what it has: one in memory that is lost as it founds leaves a group that never
-begins.
-It draws after all else, so that the other half of all seeds mean what they would mean without.
+A founder keeps what it has: one in memory that is lost as it founds leaves a group that begins by
+hand alone. It draws after all else, so that the other half of all seeds mean what they would mean
+without.
 """
 
 from __future__ import annotations

@@ -511,6 +511,35 @@ def test_a_majority_that_came_back_with_nothing_is_told_of_with_what_to_do() -> 
     assert {each.machine.digest() for each in mesh.cores.values()} == {core.machine.digest()}
 
 
+def test_a_founder_that_is_lost_as_it_founds_leaves_a_halt_that_says_what_to_do() -> None:
+    mesh = Mesh(durable=False)
+    mesh.start()
+    _, *others = mesh.cores.values()
+    while any(core.group is None for core in others):
+        if not mesh.mail:
+            mesh.tick("a")
+        while mesh.mail and any(core.group is None for core in others):
+            sender, to, payload = mesh.mail.popleft()
+            mesh.take(to, mesh.cores[to].receive(mesh.where[sender], payload, mesh.now_ns))
+            mesh.take(to, mesh.cores[to].flush(mesh.now_ns))
+    assert [core.voters for core in others] == [(), ()], "its first entries are on their way"
+    mesh.restart("a")
+    mesh.work()
+    mesh.put("b")
+    while not mesh.outcomes("b"):
+        mesh.tick()
+        mesh.work()
+    (refused,) = mesh.outcomes("b")
+    assert refused.code is ErrorCode.NO_QUORUM
+    assert "if its founder is gone, promote(force=True) at one replica" in refused.text
+    mesh.take("b", mesh.cores["b"].force())
+    for _ in range(300):
+        mesh.tick()
+        mesh.work()
+    assert {voter.name: voter.life for voter in mesh.cores["a"].voters} == {"b": 1, "a": 2, "c": 1}
+    assert all(core.is_served for core in mesh.cores.values())
+
+
 def test_one_voter_that_came_back_with_nothing_is_no_halt() -> None:
     mesh = Mesh(durable=False)
     leader = mesh.lead()
