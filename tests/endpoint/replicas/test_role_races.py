@@ -44,7 +44,7 @@ async def test_of_two_promotions_at_once_one_is_refused() -> None:
         assert dict(await other.items()) == {"a": 1, "b": 2}
 
 
-@pytest.mark.parametrize("method", ["fetch", "offsets_at"])
+@pytest.mark.parametrize("method", ["gather", "offsets_at"])
 async def test_a_keeper_that_is_deposed_while_it_reads_for_others_goes_on_as_follower(
     method, kit, tmp_path
 ) -> None:
@@ -59,16 +59,16 @@ async def test_a_keeper_that_is_deposed_while_it_reads_for_others_goes_on_as_fol
         is_reached, is_open = trio.Event(), trio.Event()
         read = getattr(old.part.source, method)
 
-        async def read_slowly(*arguments: object) -> object:
+        async def read_slowly(*arguments: object, **options: object) -> object:
             is_reached.set()
             await is_open.wait()
-            return await read(*arguments)
+            return await read(*arguments, **options)
 
         setattr(old.part.source, method, read_slowly)
         found = []
 
         async def ask() -> None:
-            if method == "fetch":
+            if method == "gather":
                 found.extend(entry.value for entry in await proxy.read(0, 0))
             else:
                 found.append(await proxy.offset_at(0, 0))
@@ -79,7 +79,7 @@ async def test_a_keeper_that_is_deposed_while_it_reads_for_others_goes_on_as_fol
             await heir.promote(force=True)
             await kit.until(lambda: not old.is_keeper())
             is_open.set()
-        assert found == (["kept"] if method == "fetch" else [0])
+        assert found == (["kept"] if method == "gather" else [0])
         assert (await (await old.append("more")).applied()).offset == 1
 
 

@@ -72,8 +72,10 @@ async def test_a_watch_of_one_replica_goes_on_at_another(groups) -> None:
             await (await group[first].put("k", value)).applied()
         async with group[second].watch(after=mark) as watch:
             assert [value for _, _, value in await commits(watch, 2)] == [1, 2]
-        # An entry of this term that changed nothing here: the mark is of another history.
-        stranger = Bookmark(mark.revision, Position(mark.position.term, 1))
+        await group[second].promote()
+        await (await group[second].put("k", 2)).applied()
+        # An entry that the former leader never had committed: the mark is of another history.
+        stranger = Bookmark(mark.revision, Position(mark.position.term, mark.position.index + 100))
         async with group[second].watch(after=stranger) as watch:
             gap = await watch.get(timeout=limit())
             assert isinstance(gap, Gap)

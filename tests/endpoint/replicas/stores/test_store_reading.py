@@ -304,11 +304,11 @@ async def test_a_reader_of_many_events_lets_other_tasks_run() -> None:
 
     async with pair() as (_, _, master, _), trio.open_nursery() as nursery:
         with master.events() as events:
-            for number in range(4 * YIELD_COUNT):
+            for number in range(8 * YIELD_COUNT):
                 await master.put(number, number)
             assert await master.await_idle(timeout=limit())
             nursery.start_soon(take_turns)
-            for number in range(4 * YIELD_COUNT):
+            for number in range(8 * YIELD_COUNT):
                 event = await events.get()
                 assert isinstance(event, StoreEvent)
                 assert event.key == number
