@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import warnings
@@ -24,11 +25,14 @@ SETTINGS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _leaves_the_mesh():
-    """End what this process joined for Spark's sake: it is kept for later tasks of a worker."""
+    """End what this process joined for Spark's sake, which is kept for later tasks of a worker."""
     yield
     joining = sys.modules.get("peermesh.spark.joining")
     if joining is not None:
         joining.leave()
+    # py4j tells Java of each object that goes, over a new connection if none is free: to a later
+    # test that looks for what it left behind, that is a socket of its own.
+    gc.collect()
 
 
 @pytest.fixture(scope="session")
