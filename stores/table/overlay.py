@@ -73,6 +73,7 @@ class Layer:
     table: Table
     past: Past = field(default_factory=dict)
     latest: dict[bytes, int] = field(default_factory=dict)
+    """The number of the last staged action that changes a key; of those in ``past``."""
 
     def entry(self, key: bytes) -> Entry | None:
         """Give what readers see under a key."""
@@ -97,8 +98,6 @@ class Layer:
     def keys(self) -> list[bytes]:
         """Give the keys that are there, and more: eight milliseconds for a million of them."""
         return [*self.table.columns.values, *self.hidden_keys()]
-
-    """The number of the last staged action that changes a key; of those in ``past``."""
 
 
 class Overlay:

@@ -1,4 +1,4 @@
-"""Cores ask for nothing that no core asks for: each effect of their unions is made somewhere."""
+"""Each effect in the union that drivers match is made by a core."""
 
 from __future__ import annotations
 

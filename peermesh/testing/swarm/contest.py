@@ -24,7 +24,7 @@ class Contest:
     """What was tried and what came of it, at all members."""
 
     def __init__(self, *, is_renewed: bool = False) -> None:
-        """Begin empty.
+        """Start a contest in which no attempt was made yet.
 
         With ``is_renewed`` another prize takes the place of one for which an answer was missing:
         such an attempt stays open to the end of its key, and many of them take long to check.

@@ -64,7 +64,7 @@ async def settle_store(holders: Sequence[AnyHolder], books: Books, plan: Plan) -
         holder.is_quiet = True
     for holder in holders:
         await _await_idle(holder, books)
-    # What expires changes the store while nobody asks: between one idle replica and the next.
+    # Keys expire without a request, so a store may change after its replica was seen idle.
     is_any_wrong = any(isinstance(fault.trouble, ClockSkew) for fault in plan.faults)
     await until(lambda: _why_not_expired(holders, is_any_wrong=is_any_wrong), HEALING_SECONDS)
     for holder in holders:

@@ -75,7 +75,7 @@ def test_of_voters_in_memory_one_at_most_loses_it():
             assert len(killed & set(plan.groups.voters)) <= 1
 
 
-# What is broken here on purpose is found where the leader, whoever it is, is cut off in turn.
+# Each test below breaks a rule. The plan cuts every member off in turn, so also the one that leads.
 
 ALL = (0, 1, 2)
 CUT_OFF = Plan(
