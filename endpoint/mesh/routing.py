@@ -356,19 +356,15 @@ def _selected(numbers: bytes, goes: Sequence[bool]) -> bytes:
     return numbers.translate(bytes(goes).ljust(_TABLE_SIZE, b"\0"))
 
 
-def _both(one: Selection, other: Selection) -> Selection:
-    if one is None or other is None:
-        return other if one is None else one
-    return bytes(map(and_, one, other))
-
-
 def _parts(
     frame: NodeFrame, selection: Selection, targets: Sequence[tuple[_TargetT, ...]]
 ) -> list[tuple[_TargetT, Selection]]:
     """Give what each target gets of the selected messages; ``targets`` are those of each header."""
     found: list[tuple[_TargetT, Selection]] = []
     for target in dict.fromkeys(each for some in targets for each in some):
-        part = _both(_selected(frame.numbers, [target in some for some in targets]), selection)
-        if part is not None and 1 in part:
+        part = _selected(frame.numbers, [target in some for some in targets])
+        if selection is not None:
+            part = bytes(map(and_, part, selection))
+        if 1 in part:
             found.append((target, None if 0 not in part else part))
     return found

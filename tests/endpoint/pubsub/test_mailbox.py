@@ -24,6 +24,8 @@ from wire.limits import MIB
 from wire.topics import is_reserved
 
 RAW, VALUE = b"\1", b"\0"
+ALL_RAW = b""
+"""As the core says it of frames whose messages are all bytes."""
 
 
 def small(overflow: str = "wait", *, size: int = 4, may_hold: bool = True, **more) -> Mailbox:
@@ -35,7 +37,7 @@ def small(overflow: str = "wait", *, size: int = 4, may_hold: bool = True, **mor
 def put(mailbox: Mailbox, *numbers: int, size: int | None = None, forced: bool = False) -> bool:
     payloads = [number.to_bytes(4) for number in numbers]
     size = 10 * len(payloads) if size is None else size
-    return mailbox.put(("/t",), RAW, b"", payloads, size, forced)
+    return mailbox.put(("/t",), ALL_RAW, b"", payloads, size, forced)
 
 
 def take(mailbox: Mailbox) -> list:
@@ -71,8 +73,9 @@ def test_messages_come_out_as_they_went_in_each_with_its_topic() -> None:
     mailbox.put(("/v",), VALUE, b"", [encode((1, "a")), encode(None)], 20, False)
     mailbox.put(("/a", "/b"), RAW * 2, b"\1\0\1", [b"x", b"y", b"z"], 30, False)
     mailbox.put(("/r", "/v"), RAW + VALUE, b"\1\0\1", [encode(7), encode(7), encode(8)], 30, False)
+    mailbox.put(("/r", "/t"), ALL_RAW, b"\1\0", [b"x", b"y"], 20, False)
     put(mailbox, 3)
-    assert (mailbox.waiting, mailbox.waiting_bytes) == (11, 110)
+    assert (mailbox.waiting, mailbox.waiting_bytes) == (13, 130)
     assert take(mailbox) == [
         ("/t", b"\0\0\0\1"),
         ("/t", b"\0\0\0\2"),
@@ -84,6 +87,8 @@ def test_messages_come_out_as_they_went_in_each_with_its_topic() -> None:
         ("/v", 7),
         ("/r", encode(7)),
         ("/v", 8),
+        ("/t", b"x"),
+        ("/r", b"y"),
         ("/t", b"\0\0\0\3"),
     ]
     assert (mailbox.waiting, mailbox.waiting_bytes) == (0, 0)
@@ -105,7 +110,8 @@ def test_any_mix_of_topics_and_kinds_reads_back(data) -> None:
             count = len(used)
         values = [data.draw(st.integers(0, 9)) if number < 3 else number for number in range(count)]
         payloads = [encode(value) for value in values]
-        mailbox.put(topics, kinds, used, payloads, 10 * count, False)
+        raw = ALL_RAW if VALUE not in kinds and data.draw(st.booleans()) else kinds
+        mailbox.put(topics, raw, used, payloads, 10 * count, False)
         for number, value in zip(used or bytes(count), values, strict=True):
             expected.append((topics[number], encode(value) if kinds[number] else value))
         if data.draw(st.booleans()):
@@ -592,7 +598,7 @@ def test_a_reader_in_another_thread_finds_all_in_order(overflow) -> None:
     reader.start()
     for number in range(0, count, 3):
         mailbox.put(
-            ("/t",), RAW, b"", [n.to_bytes(4) for n in range(number, number + 3)], 30, False
+            ("/t",), ALL_RAW, b"", [n.to_bytes(4) for n in range(number, number + 3)], 30, False
         )
     is_done.set()
     reader.join(60)
