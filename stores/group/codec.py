@@ -23,7 +23,7 @@ from stores.group.packed_words import BARRED, GREETING, JOURNAL_END, SEEK
 from stores.group.positions import MemberId
 from stores.group.words import OUTSIDE, Answered, Ask, Letter, Word
 from wire.errors import DecodeError
-from wire.limits import MIB
+from wire.limits import KIB
 
 GROUP_ID_SIZE: Final = 16
 """Bytes of a group's random id: no two groups ever share one."""
@@ -31,8 +31,9 @@ GROUP_ID_SIZE: Final = 16
 RUN_ENTRIES_MAX: Final = 2_000
 """Entries in one message, as many as are handled in one step elsewhere."""
 
-RUN_SIZE_MAX: Final = MIB
-"""Bytes after which a message takes no more entries: others have their turn in between."""
+RUN_SIZE_MAX: Final = 64 * KIB
+"""Bytes after which a message takes no more entries: all that it brings may be applied in one step
+of the loop, and 64 KiB are a thousand small puts. Others have their turn in between."""
 
 _PLAIN: Final = {**packed_messages.MESSAGES, **packed_words.WORDS}
 _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {

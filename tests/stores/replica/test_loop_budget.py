@@ -15,6 +15,7 @@ from stores.actions import ClearCommand, PutCommand, WriterId
 from stores.digests import DigestWalk
 from stores.effects import Changed
 from stores.group.clock import Times
+from stores.group.codec import RUN_SIZE_MAX
 from stores.group.limits import CATCH_UP_RUN, WRITE_ENTRIES
 from stores.group.machine import Append
 from stores.group.positions import Position
@@ -26,7 +27,7 @@ from stores.replica.tables.core import TableCore
 from stores.table import parts
 from stores.table.bodies import Register, Write
 from stores.table.machine import TableMachine
-from stores.table.overlay import Layer
+from stores.table.overlay import Layer, mutation_count
 from stores.work import SLICE_COUNT
 from tests.stores.replica.proxies import ProxyMesh
 from tests.stores.replica.test_comparing import Looking
@@ -35,6 +36,8 @@ from wire.identifiers import EndpointId, EntityId
 
 ENTRIES = 1_000
 KEYS = 40
+MUTATIONS = 2_000
+VALUE = b"\x58\x60" + bytes(96)
 
 STEPS = ("start", "receive", "flush", "tick", "persisted", "work")
 
@@ -68,6 +71,7 @@ def longest(monkeypatch: pytest.MonkeyPatch) -> Counted:
         monkeypatch.setattr(TableCore, name, counted)
 
     count(TableMachine, "apply", "applied", lambda *_: 1)
+    count(TableMachine, "_change", "mutations", lambda _, __, action, *___: mutation_count(action))
     count(TableMachine, "rows", "rows", lambda found, *_: len(found.keys))
     count(parts, "_take_entries", "thawed", lambda _, part, *__: len(part.revisions))
     count(DigestWalk, "_checksums", "compared", lambda found, *_: len(found))
@@ -115,6 +119,29 @@ def test_loop_budget(longest: Counted) -> None:
     assert len(clone.machine) == ENTRIES * KEYS
     assert longest["thawed"] == CHUNK_COUNT_MAX
     assert longest["applied"] <= CATCH_UP_RUN
+
+
+def test_a_clone_applies_a_leaders_runs_message_by_message(longest: Counted) -> None:
+    mesh = Mesh("ab", {"a": "a", "b": "a"})
+    mesh.cut = {"b"}
+    mesh.start()
+    mesh.work()
+    core = mesh.cores["a"]
+    for number in range(MUTATIONS):
+        core.requests.put(b"\x1a" + number.to_bytes(4, "big"), VALUE)
+    mesh.take("a", core.flush(mesh.now_ns))
+    mesh.work()
+    mesh.tick()
+    mesh.work()
+    assert len(core.machine) == MUTATIONS
+    longest.clear()
+    mesh.cut = set()
+    for _ in range(30):
+        mesh.tick()
+        mesh.work()
+    assert len(mesh.cores["b"].machine) == MUTATIONS
+    assert not longest["thawed"], "the journal reaches back that far"
+    assert longest["mutations"] * len(VALUE) <= RUN_SIZE_MAX < MUTATIONS * len(VALUE) // 2
 
 
 @pytest.mark.parametrize("nearest", ["a", "b"])
