@@ -37,6 +37,16 @@ def test_what_is_done_with_a_rule_off_is_not_done_with_it_on(run):
     assert [entry["off"] for entry in entries] == ["no_log_check", None]
 
 
+def test_what_other_code_has_done_is_done_again(run, capsys):
+    state, command = run
+    command()
+    done = json.loads(state.read_text("utf-8"))
+    state.write_text(json.dumps({**done, "code": "before"}) + "\n", "utf-8")
+    assert command() == 0
+    assert "2 seeds were played with other code" in capsys.readouterr().err
+    assert len(state.read_text("utf-8").splitlines()) == 2
+
+
 def test_a_rule_that_does_not_exist_is_refused(run):
     _, command = run
     with pytest.raises(SystemExit):
