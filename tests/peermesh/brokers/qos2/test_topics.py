@@ -374,3 +374,16 @@ async def test_what_is_used_or_of_dead_letters_is_not_idle(mock_clock):
         mock_clock.jump(10)
         await shelf.log("tea")
         assert shelf.open_topics.idle(5) == ["coffee"]
+
+
+async def test_what_retention_took_before_a_consumer_had_it_is_counted():
+    async with running() as on:
+        for number in range(1, 6):
+            await publish(on, number, "tea")
+        log = (await on.shelf.open("tea", BAR)).log
+        await (await log.trim(0, 3)).applied()
+        async with Consumer("billing", "tea", on.consumer_port) as source:
+            for number in (4, 5):
+                assert (await source.get()).payload == str(number).encode()
+                await source.done()
+        assert on.statistics()["missed"] == 3
