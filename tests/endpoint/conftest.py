@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +21,7 @@ from endpoint.replicas.logs.log_receipts import AppendReceipt
 from handshake.effects import Failed
 from peermesh.testing.hostile import SMALL_ID, HostilePeer, encoded, open_hostile
 from peermesh.testing.time_limits import limit
+from tests.waiting import until
 from wire.codec import encode_header
 from wire.framing import NodeFrame
 from wire.identifiers import EndpointId
@@ -33,12 +34,6 @@ _IS_LINUX = sys.platform == "linux"
 HOST = f"127.{_PID >> 16 & 127}.{_PID >> 8 & 255}.{_PID & 255 or 1}" if _IS_LINUX else "127.0.0.1"
 
 GREAT_ID = EndpointId(b"\xff" * 16)
-
-
-async def until(is_true: Callable[[], object]) -> None:
-    """Let everybody work until something is true, as long as the test may take."""
-    while not is_true():
-        await trio.lowlevel.checkpoint()
 
 
 def distances(root: int, links: list[tuple[int, int]]) -> dict[int, int]:
@@ -182,8 +177,11 @@ class OwnedClock:
             if silent:
                 await trio.testing.wait_all_tasks_blocked()
             for connection, received in connections.items():
-                while connection.peer and connection.bytes_received == received:
-                    await trio.lowlevel.checkpoint()
+                await _until_answered(connection, received)
+
+
+async def _until_answered(connection: Connection, received: int) -> None:
+    await until(lambda: not connection.peer or connection.bytes_received != received)
 
 
 async def events_until(status, *codes: StatusCode) -> list:

@@ -23,6 +23,7 @@ from endpoint.loop import EndpointLoop
 from endpoint.mesh.duplicates import PAGE_SIZE, PAGES
 from handshake.machine import OUR_VERSIONS
 from net.transport import RECEIVE_SIZE
+from tests.waiting import until
 from wire.clocks import LamportTime, VectorTime
 from wire.encoding import encode
 from wire.errors import ErrorCode
@@ -71,8 +72,7 @@ async def at_ease(siege):
         yield
         # They still do, after all of it.
         talked = siege.talked
-        while siege.talked <= talked:
-            await trio.lowlevel.checkpoint()
+        await until(lambda: siege.talked > talked)
         nursery.cancel_scope.cancel()
     siege.ease.close()
 

@@ -21,6 +21,7 @@ from net import acceptor as acceptor_module
 from net.acceptor import Acceptor, Arrival, RestingStream
 from net.network import Network
 from peermesh.testing.time_limits import limit
+from tests import waiting
 from wire.errors import MeshError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -74,8 +75,7 @@ class Port:
 
 async def until(truth: Callable[[], bool]) -> None:
     with trio.fail_after(limit()):
-        while not truth():
-            await trio.lowlevel.checkpoint()
+        await waiting.until(truth)
 
 
 @asynccontextmanager

@@ -20,6 +20,7 @@ from peermesh.brokers.edge.line import Line
 from peermesh.brokers.edge.messages import Hello, Welcome
 from peermesh.brokers.qos2 import Ports, open_broker
 from peermesh.testing.time_limits import limit
+from tests.waiting import until
 
 STRANGERS = 4
 Ask = Callable[[], Awaitable[bool]]
@@ -34,8 +35,11 @@ async def member_of_mesh(port: int) -> AsyncIterator[Ask]:
 
         async def ask() -> bool:
             received = peer.connection.bytes_received
-            while peer.connection.is_open and peer.connection.bytes_received == received:
-                await trio.lowlevel.checkpoint()  # Until the next keep-alive.
+
+            def is_beaten_or_over() -> bool:
+                return not peer.connection.is_open or peer.connection.bytes_received != received
+
+            await until(is_beaten_or_over)
             return peer.connection.is_open
 
         yield ask
@@ -67,14 +71,12 @@ def edge_member(topic: str) -> Callable[[int], object]:
 
         async def ask() -> bool:
             heard.clear()
-            while not heard and line.error is None:  # Until the next beat.
-                await trio.lowlevel.checkpoint()
+            await until(lambda: heard or line.error is not None)  # Until the next beat.
             return line.error is None
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(line.serve, lambda message: heard.append(type(message)))
-            while Welcome not in heard:
-                await trio.lowlevel.checkpoint()
+            await until(lambda: Welcome in heard)
             yield ask
             nursery.cancel_scope.cancel()
 

@@ -17,6 +17,7 @@ from peermesh.testing.time_limits import limit
 from tests.endpoint.mesh.test_unknown_kinds import HERE, LEFT, RIGHT, in_the_middle
 from tests.endpoint.rows import line, star
 from tests.endpoint.test_roles import called, refused_until, unknowing
+from tests.waiting import until
 from wire.codec import encode_header
 from wire.encoding import encode
 from wire.errors import (
@@ -148,8 +149,7 @@ async def test_an_endpoint_leads_what_was_offered_alone() -> None:
             assert asked == "term 1"
             assert clone.is_master()
             with trio.fail_after(limit()):
-                while master.is_master():
-                    await trio.lowlevel.checkpoint()
+                await until(lambda: not master.is_master())
 
 
 async def test_an_endpoint_that_does_not_answer_asks_others_all_the_same(kit) -> None:

@@ -17,6 +17,7 @@ from peermesh.demo.errors import DemoError
 from peermesh.demo.link import Assignment
 from peermesh.demo.plan import Input, Plan
 from peermesh.demo.stage import free_ports
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
 
@@ -83,8 +84,7 @@ async def test_a_role_ends_when_it_is_not_wanted_any_more(tmp_path):
     async with trio.open_nursery() as nursery:
         nursery.start_soon(member.play)
         # Its first file: it is in the middle of its work then.
-        while not any(tmp_path.glob("*.sqlite")):
-            await trio.lowlevel.checkpoint()
+        await until(lambda: any(tmp_path.glob("*.sqlite")))
         nursery.cancel_scope.cancel()
     pid = seen[0]["pid"]
     with pytest.raises(ProcessLookupError):

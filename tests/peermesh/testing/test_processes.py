@@ -12,6 +12,7 @@ import trio.testing
 
 from peermesh.testing.processes import ProgramEnded, open_program
 from peermesh.testing.time_limits import limit
+from tests.waiting import until
 
 ECHO = "import sys\nfor line in sys.stdin: print(line.strip()[::-1], flush=True)"
 COMMAND = [sys.executable, "-c", ECHO]
@@ -91,6 +92,5 @@ async def test_a_program_that_ends_by_itself_is_told_with_its_code():
         with pytest.raises(ProgramEnded):
             await program.hear()
         with trio.fail_after(limit()):
-            while program.is_running:
-                await trio.lowlevel.checkpoint()
+            await until(lambda: not program.is_running)
         assert await program.kill() == 7

@@ -10,6 +10,7 @@ import trio
 
 from peermesh.testing.time_limits import limit
 from tests.endpoint.replicas.groups.test_replica_processes import NAMES, Voters, open_voters
+from tests.waiting import until
 from wire.errors import NoQuorum
 
 
@@ -83,8 +84,7 @@ async def test_leaders_that_are_killed_lose_no_append_and_repeat_none(
                 seconds.append(trio.current_time() - began)
                 await voters.start(leader)
             await voters.check()
-            while consumed != voters.acknowledged:
-                await trio.lowlevel.checkpoint()
+            await until(lambda: consumed == voters.acknowledged)
             nursery.cancel_scope.cancel()
         sys.stdout.write(f"fail-over: {sorted(seconds)} s\n")
 

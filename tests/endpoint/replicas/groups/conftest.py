@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,13 +13,9 @@ import trio
 from endpoint import Endpoint
 from endpoint.replicas.stores.store import ReplicaStore
 from peermesh.testing.time_limits import limit
+from tests.waiting import until
 
 NAMES = ("a", "b", "c")
-
-
-async def until(is_true: Callable[[], object]) -> None:
-    while not is_true():
-        await trio.lowlevel.checkpoint()
 
 
 class Life:

@@ -15,6 +15,7 @@ from handshake.secret import ClusterSecret
 from peermesh.testing.time_limits import limit
 from stores.batch import Batch
 from tests.endpoint.replicas.groups.test_replica_processes import NAMES, Voters
+from tests.waiting import until
 from wire.errors import GuardFailed, NotAllowed, QuotaExceeded, StaleData, StoreError
 
 SECRET = ClusterSecret.generate()
@@ -35,8 +36,7 @@ async def outside(group, name: str, **settings: object) -> StoreProxy:
     """Start an endpoint, peer it with all others, and attach a proxy."""
     life = await group.open(name, **settings)
     with trio.fail_after(limit()):
-        while group.store_name not in life.endpoint.known_groups():
-            await trio.lowlevel.checkpoint()
+        await until(lambda: group.store_name in life.endpoint.known_groups())
     return await life.endpoint.attach_proxy(group.store_name)
 
 
@@ -167,8 +167,7 @@ async def test_voters_that_are_killed_double_and_lose_nothing_and_reads_go_on(
             try:
                 for name in NAMES:
                     await voters.start(name)
-                while "s" not in endpoint.known_groups():
-                    await trio.lowlevel.checkpoint()
+                await until(lambda: "s" in endpoint.known_groups())
                 async with endpoint.attach_proxy("s") as proxy:
                     await _kill_leaders(voters, proxy)
             finally:
@@ -200,8 +199,8 @@ async def _kill_leaders(voters: Voters, proxy: StoreProxy) -> None:
             for receipt in receipts:
                 await receipt.applied()
             assert await proxy.at_master().get("n") == asked
-            while reads == before:  # What the leader alone had shown is waited for.
-                await trio.lowlevel.checkpoint()
+            # What the leader alone had shown is waited for.
+            await until(lambda: reads != before)  # noqa: B023 - within its round
             await voters.start(leader)
         is_over = True
 
@@ -210,8 +209,7 @@ async def _leader(voters: Voters, proxy: StoreProxy) -> str:
     """Name the voter that the proxy follows."""
     assert isinstance(proxy.part, StoreProxyPart)
     core = proxy.part.core
-    while not core.statistics().is_in_touch:
-        await trio.lowlevel.checkpoint()
+    await until(lambda: core.statistics().is_in_touch)
     ports = {each.node_id: each.address[1] for each in voters.endpoint.peers()}
     names = {port: name for name, port in voters.ports.items()}
     return names[ports[core.leader]]

@@ -16,6 +16,7 @@ from endpoint.replicas.stores.store import ReplicaStore
 from peermesh.testing.time_limits import limit
 from stores.sealing import StorageKey, StorageKeys
 from tests.fixtures.kinds import KEY, VALUES
+from tests.waiting import until
 from wire.errors import BackendFailure, StoreError
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "0.1.0"
@@ -239,8 +240,7 @@ async def fill_up(store: ReplicaStore) -> StoreError:
 async def settled(store: ReplicaStore) -> None:
     """Wait until a replica has nothing for its disk."""
     with trio.fail_after(limit()):
-        while store.part.core.carrier.is_writing:
-            await trio.lowlevel.checkpoint()
+        await until(lambda: not store.part.core.carrier.is_writing)
 
 
 async def test_a_leader_with_a_full_disk_hands_over_and_says_so(groups, tmp_path) -> None:

@@ -9,6 +9,7 @@ from endpoint import Endpoint
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
 from peermesh.testing.time_limits import limit
+from tests.waiting import until
 from wire.errors import (
     BackendFailure,
     GuardFailed,
@@ -320,8 +321,7 @@ async def test_a_name_that_a_group_keeps_has_no_master_beside_it() -> None:
             assert await there.peer("127.0.0.1", await here.listen())
             async with here.attach_replica("s", voters=("a",)) as store:
                 await (await store.put("k", 1)).applied()
-                while "s" not in there.known_groups():
-                    await trio.lowlevel.checkpoint()
+                await until(lambda: "s" in there.known_groups())
                 for endpoint in (here, there):
                     with pytest.raises(MasterExists, match="kept by a replica group"):
                         await endpoint.attach_master("s")

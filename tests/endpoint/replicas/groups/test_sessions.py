@@ -10,6 +10,7 @@ from peermesh.testing.time_limits import limit
 from stores.batch import Batch
 from stores.table import sessions
 from stores.table.bodies import EndSession
+from tests.waiting import a_moment, until
 from wire.errors import (
     GuardFailed,
     InvalidData,
@@ -98,7 +99,7 @@ async def test_a_lock_that_does_not_come_in_time_leaves_the_queue(groups) -> Non
 async def until_queue(group, count: int) -> None:
     reader = group["c"].read("linear")
     while len(await reader.scan(prefix=("peermesh/lock", "it"))) != count:
-        await trio.lowlevel.checkpoint()
+        await a_moment()
 
 
 async def test_a_waiter_that_is_cancelled_leaves_the_queue(groups) -> None:
@@ -263,8 +264,7 @@ async def test_a_lost_session_is_left_with_what_the_block_raises(groups) -> None
             await hold()
         assert found.group_contains(ZeroDivisionError)
         assert not found.group_contains(trio.Cancelled)
-        while list(group["a"].part.table._lifetimes.sessions.rows()):
-            await trio.lowlevel.checkpoint()
+        await until(lambda: not list(group["a"].part.table._lifetimes.sessions.rows()))
 
 
 @pytest.mark.parametrize("name", ["", "x" * 1025])

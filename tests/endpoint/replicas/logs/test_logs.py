@@ -20,6 +20,7 @@ from peermesh.testing.time_limits import limit
 from stores.log.partitions import Span
 from stores.log.runs import Position, partition_of
 from stores.sealing import StorageKey, StorageKeys
+from tests.waiting import until
 from wire.encoding import encode
 from wire.errors import (
     BackendFailure,
@@ -271,8 +272,7 @@ async def test_a_question_for_runs_waits_and_has_limits(open_log):
         nursery.start_soon(wait)
         await (await keeper.append("late", partition=2)).applied()
         with trio.fail_after(limit()):
-            while not found:
-                await trio.lowlevel.checkpoint()
+            await until(lambda: found)
         assert [(run.partition, run.count) for run in found] == [(2, 1)]
         with pytest.raises(NoSuchPartition):
             await log.runs({PARTITIONS: 0})

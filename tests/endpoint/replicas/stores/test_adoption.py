@@ -15,6 +15,7 @@ from endpoint.replicas.attaching import Backend
 from endpoint.replicas.stores.store import Store
 from peermesh.testing.time_limits import limit
 from tests.endpoint.replicas.stores.test_promotion import told
+from tests.waiting import until
 from wire.errors import MasterExists, ReplicaRegressed
 
 
@@ -243,8 +244,7 @@ async def test_a_deposed_master_that_starts_again_knows_it(tmp_path: Path) -> No
             await (await master.put("k", 1)).applied()
             assert await clone.await_idle(timeout=limit())
             await clone.promote(force=True)
-            while master.is_master():
-                await trio.lowlevel.checkpoint()
+            await until(lambda: not master.is_master())
         async with Endpoint() as alone:
             with pytest.raises(ReplicaRegressed, match="another master took over"):
                 await alone.attach_master("s", Backend.SQLite, path=disk.path)

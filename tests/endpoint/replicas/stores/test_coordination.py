@@ -6,6 +6,7 @@ import trio
 
 from peermesh import blocking
 from tests.endpoint.replicas.stores.test_promotion import two_endpoints
+from tests.waiting import a_moment
 
 
 async def test_a_clones_session_ends_with_its_block_at_the_master() -> None:
@@ -37,7 +38,7 @@ async def test_a_master_and_its_clone_hold_a_lock_in_turn() -> None:
             async with master.lock("report", ttl=60) as lock:
                 nursery.start_soon(wait)
                 while len(await master.keys()) < 2:
-                    await trio.lowlevel.checkpoint()
+                    await a_moment()
                 order.append("master")
                 tokens.append(lock.token)
         assert order == ["master", "clone"]

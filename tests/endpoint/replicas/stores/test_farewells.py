@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import trio
-
 from endpoint import StatusCode
 from peermesh.testing.time_limits import limit
 from tests.endpoint.replicas.stores.test_promotion import told, two_endpoints
+from tests.waiting import until
 
 
 async def test_a_closed_clone_is_waited_for_no_more() -> None:
@@ -17,8 +16,7 @@ async def test_a_closed_clone_is_waited_for_no_more() -> None:
         assert await clone.await_idle(timeout=limit())
         assert len(master.part.core.members()) == 2
         await clone.close()
-        while len(master.part.core.members()) == 2:
-            await trio.lowlevel.checkpoint()
+        await until(lambda: len(master.part.core.members()) != 2)
         await (await master.put("k", 2)).applied()
         assert await master.await_idle(timeout=0.5)
         journal = master.part.core.member.journal

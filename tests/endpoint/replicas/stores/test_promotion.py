@@ -13,6 +13,7 @@ from endpoint.mesh.status import StatusEvent
 from endpoint.pubsub.stream import StatusSubscriber
 from endpoint.replicas.attaching import Backend
 from peermesh.testing.time_limits import limit
+from tests.waiting import until
 from wire.errors import (
     BackendFailure,
     InvalidData,
@@ -220,8 +221,7 @@ async def test_a_master_that_has_nothing_yet_ends_where_another_one_has_somethin
         old, idle = await pair.left.attach_master("s"), await pair.right.attach_master("s")
         await (await old.put("a", 1)).applied()
         await pair.join()
-        while idle.is_master():
-            await trio.lowlevel.checkpoint()
+        await until(lambda: not idle.is_master())
         with pytest.raises(MasterExists, match="a master that lives"):
             await idle.get("a")
         assert await (await old.put("b", 1)).applied() == 2

@@ -15,6 +15,7 @@ from peermesh.blocking import Endpoint as BlockingEndpoint
 from peermesh.testing.time_limits import limit
 from stores.batch import Batch
 from tests.endpoint.rows import line
+from tests.waiting import until
 from wire.errors import (
     GuardFailed,
     NoSuchKey,
@@ -93,8 +94,7 @@ async def test_when_the_nearest_replica_goes_another_one_answers() -> None:
                     assert await clone.await_idle(timeout=limit())
                     assert await proxy.get("a") == 1
                     with trio.fail_after(limit()):
-                        while nearest(proxy) != near.node_id():
-                            await trio.lowlevel.checkpoint()
+                        await until(lambda: nearest(proxy) == near.node_id())
                     assert await proxy.get("a") == 1
                     async with trio.open_nursery() as nursery:
                         nursery.start_soon(near.shutdown)
@@ -126,8 +126,7 @@ async def test_a_proxy_follows_a_promotion() -> None:
             assert await clone.await_idle(timeout=limit())
             await master.close()
             waiting = await proxy.increment("n")
-            while clone.runner.is_in_touch:
-                await trio.lowlevel.checkpoint()
+            await until(lambda: not clone.runner.is_in_touch)
             await clone.promote()
             await waiting.applied()
             assert await proxy.get("n") == 1
@@ -164,8 +163,7 @@ async def test_a_clone_out_of_touch_refuses_proxies_as_it_refuses_others() -> No
                 assert await clone.await_idle(timeout=limit())
                 assert await proxy.get("a") is None
                 await gone.shutdown()
-                while not clone.runner.core.is_stale():
-                    await trio.lowlevel.checkpoint()
+                await until(lambda: clone.runner.core.is_stale())
                 with pytest.raises(StaleData, match="out of touch"):
                     await proxy.get("a")
 
@@ -185,14 +183,12 @@ async def test_a_clock_that_is_set_makes_no_copy_stale_or_fresh() -> None:
                     assert await clone.await_idle(timeout=limit())
                 await gone.shutdown()
                 for clone in (patient, hasty):
-                    while clone.runner.core.is_served:
-                        await trio.lowlevel.checkpoint()
+                    await until(lambda: not clone.runner.core.is_served)  # noqa: B023 - within its round
                 off_ns = 2 * 3600 * 10**9
                 assert await patient.get("a") is None
                 off_ns = -off_ns
                 assert await patient.get("a") is None
-                while not hasty.runner.core.is_stale():
-                    await trio.lowlevel.checkpoint()
+                await until(lambda: hasty.runner.core.is_stale())
                 promoted = await patient.promote()
                 assert promoted.silent_seconds < 3600
     finally:

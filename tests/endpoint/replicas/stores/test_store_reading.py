@@ -22,6 +22,7 @@ from peermesh.testing.time_limits import limit
 from stores.batch import Batch
 from stores.history import ChangeOf
 from stores.watches import TAKE_COUNT, Bookmark, Gap
+from tests.waiting import until
 from wire.decoding import decode
 from wire.errors import (
     GuardFailed,
@@ -398,9 +399,7 @@ async def test_a_watch_goes_on_at_a_clone_that_was_not_there_before() -> None:
                 seen = [await watch.get() for _ in range(2_991)]
             assert [getattr(item, "revision", None) for item in seen] == [*range(11, 3_001), 3_000]
             with late.watch(from_revision=5) as watch:
-                while not (items := watch.poll()):
-                    await trio.lowlevel.checkpoint()
-                assert isinstance(items[0], Commit)
+                assert isinstance(await watch.get(), Commit)
 
 
 async def test_a_watch_at_a_clone_misses_nothing_that_its_master_did_out_of_its_sight(
@@ -439,8 +438,7 @@ async def test_closing_a_watch_waits_for_nobody_and_ends_who_waits() -> None:
         with master.watch() as watch:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(follow)
-                while watch.revision != 0 or watch._part.moved.is_idle:
-                    await trio.lowlevel.checkpoint()
+                await until(lambda: watch.revision == 0 and not watch._part.moved.is_idle)
                 watch.close()
         assert ended
         for bad in ({"prefix": "a", "keys": ["b"]}, {"keys": "abc"}, {"from_revision": 0}):

@@ -19,6 +19,7 @@ from peermesh.brokers.edge import (
 from peermesh.testing.time_limits import limit
 from tests.peermesh.brokers.edge.zookeepers import ZooKeeper, jars
 from tests.ports import free_port
+from tests.waiting import a_moment
 
 
 class World:
@@ -48,7 +49,7 @@ class World:
         wanted = sorted(client.id.hex() for client in clients)
         with trio.fail_after(limit()):
             while await self.registry.children(path) != wanted:
-                await trio.lowlevel.checkpoint()
+                await a_moment()
 
 
 @asynccontextmanager

@@ -28,6 +28,7 @@ from peermesh.brokers.edge.messages import (
     Welcome,
     expect,
 )
+from tests.waiting import a_moment
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import RemoteProtocolError
@@ -151,7 +152,7 @@ async def seed_publish(read: Read, topic: str, said: Value) -> None:
                     pass
                 return
         except _MOVED:
-            await trio.lowlevel.checkpoint()
+            await a_moment()
 
 
 async def seed_receive(
@@ -174,7 +175,7 @@ async def seed_receive(
         except _MOVED:
             if is_attached:
                 raise  # No broker ends meanwhile.
-            await trio.lowlevel.checkpoint()
+            await a_moment()
 
 
 async def _take_until(line: _Line, attached: Attached, said: Value) -> None:

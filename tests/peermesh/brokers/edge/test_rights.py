@@ -24,6 +24,7 @@ from peermesh.brokers.edge.access import ENTER, PUBLISH, READ, STORE, SUBSCRIBE,
 from peermesh.brokers.edge.errors import RegistryDenied
 from peermesh.brokers.edge.tree import BROKER, ROOT, receiver_path
 from peermesh.testing.time_limits import limit
+from tests.waiting import a_moment
 from wire.errors import NotAllowed
 
 SECRET = ClusterSecret(bytes(range(20)))
@@ -149,7 +150,7 @@ async def test_the_registry_shows_and_takes_what_a_client_has_a_right_to() -> No
         ):
             await mouth.send("open/a", 1)
             while await boss.read(receiver_path("open/a")) is None:
-                await trio.lowlevel.checkpoint()
+                await a_moment()
             before = await boss.read(receiver_path("open/a"))
             for attempt in (
                 lambda: guest.write(receiver_path("open/a"), "127.0.0.1:1"),

@@ -12,6 +12,7 @@ from peermesh.brokers.edge import Options, Publisher, Subscriber, open_edge_brok
 from peermesh.testing.time_limits import limit
 from tests.peermesh.brokers.edge.rounds import start
 from tests.peermesh.brokers.edge.seed_client import zookeeper_reader
+from tests.waiting import a_moment, until
 
 pytestmark = pytest.mark.zookeeper
 SESSION_SECONDS = 2.0
@@ -28,7 +29,7 @@ async def until_members(registry, path: str, *clients) -> None:
     wanted = sorted(client.id.hex() for client in clients)
     with trio.fail_after(limit()):
         while await registry.children(path) != wanted:
-            await trio.lowlevel.checkpoint()
+            await a_moment()
 
 
 async def expire(registry) -> None:
@@ -115,7 +116,7 @@ async def test_a_lost_session_of_broker_or_client_heals(kit, registry_at):
                         await until_members(observer, "/topics/a/sub", reader)
                         with trio.fail_after(limit()):
                             while await observer.read("/broker") != held:
-                                await trio.lowlevel.checkpoint()
+                                await a_moment()
                     await publisher.send("a", 2)
                     assert [data for _, data in await kit.take(reader, 2)] == [1, 2]
 
@@ -145,7 +146,7 @@ async def test_two_brokers_share_the_tree_and_the_second_follows_the_first(kit, 
                         await expire(two)  # As if it were cut off: then serves who comes first.
                         with trio.fail_after(limit()):
                             while await registry.read("/broker") != claim_of(first, second):
-                                await trio.lowlevel.checkpoint()
+                                await a_moment()
                         await publisher.send("b", 1)
                         assert await publisher.flush(limit())
 
@@ -160,8 +161,7 @@ async def serve_a_topic(registry) -> None:
     async with Publisher(registry) as publisher:
         await publisher.send("a", 1)
         with trio.fail_after(limit()):
-            while not publisher.statistics()[0].is_direct:
-                await trio.lowlevel.checkpoint()
+            await until(lambda: publisher.statistics()[0].is_direct)
 
 
 PATHS = ("/topics", "/topics/a/pub", "/topics/a/sub")

@@ -27,6 +27,7 @@ from peermesh.brokers.qos2 import (
 )  # fmt: skip
 from peermesh.brokers.qos2.supervision import supervise
 from peermesh.testing.time_limits import limit
+from tests.waiting import until
 from wire.errors import AddressInUse, InsecureAddress
 
 ANY_PORTS = Ports(publishers=0, consumers=0)
@@ -110,8 +111,7 @@ async def test_beyond_its_quota_a_broker_takes_nothing_and_delivers_on(on_a_quot
             for _ in range(4):
                 assert (await source.get()).payload == b"green"
                 await source.refuse("it is poison")
-            while not on.statistics()["buried"]:
-                await trio.lowlevel.checkpoint()
+            await until(lambda: on.statistics()["buried"])
         (letter,) = await DeadLetters(on.shelf).list()
         assert letter.payload == b"green"
 
@@ -121,8 +121,7 @@ async def test_a_publisher_tries_again_until_there_is_room(on_a_quota):
     async with Publisher("till", on.publisher_port) as out, trio.open_nursery() as nursery:
         await out.publish(1, ["tea", "coffee"], b"both")
         nursery.start_soon(out.publish, 2, "tea", b"later")
-        while not on.statistics()["refused"]:
-            await trio.lowlevel.checkpoint()
+        await until(lambda: on.statistics()["refused"])
         on.shelf.set_quota(max_entries=3)
     assert on.statistics()["entries"] == 3
     async with Consumer("billing", "tea", on.consumer_port) as source:

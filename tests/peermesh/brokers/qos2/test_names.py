@@ -20,6 +20,7 @@ from peermesh.brokers.qos2 import (
 )
 from peermesh.testing.time_limits import limit
 from tests.peermesh.brokers.qos2.test_topics import running, with_follower
+from tests.waiting import a_moment
 
 TILL, BAR = Principal("till", Proof.CERTIFICATE), Principal("bar", Proof.CERTIFICATE)
 
@@ -121,7 +122,7 @@ async def test_a_consumer_is_forgotten_at_another_broker(tmp_path) -> None:
         assert await keeper.shelf.owns("billing", TILL)
         with trio.fail_after(limit()):
             while not await Topics(follower.shelf).consumers():
-                await trio.lowlevel.checkpoint()
+                await a_moment()
         await Topics(follower.shelf).forget("billing")
         assert await Topics(keeper.shelf).consumers() == ()
         assert await follower.shelf.owns("billing", BAR)

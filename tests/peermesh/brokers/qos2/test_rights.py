@@ -25,6 +25,7 @@ from peermesh.brokers.qos2 import (
     open_shelf,
 )
 from peermesh.testing.time_limits import limit
+from tests.waiting import until
 from wire.errors import NotAllowed
 
 SECRET = ClusterSecret(bytes(range(20)))
@@ -269,8 +270,7 @@ async def test_dead_letters_ask_for_the_right_to_the_topics(who) -> None:
         async with it.consumer("core-2", "shop", "open") as consumer:
             await consumer.get()
             await consumer.refuse("not today", is_final=True)
-            while not it.broker.statistics()["buried"]:
-                await trio.lowlevel.checkpoint()
+            await until(lambda: it.broker.statistics()["buried"])
         async with Endpoint(credentials=called(who), roles=MESH, forwarding=False) as there:
             assert await there.peer("127.0.0.1", await it.endpoint.listen(), timeout=limit())
             if who == "guest-1":

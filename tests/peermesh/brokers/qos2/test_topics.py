@@ -29,6 +29,7 @@ from peermesh.brokers.qos2 import (
 from peermesh.brokers.qos2.catalogue import Record, Stage
 from peermesh.brokers.qos2.steps import Delivery
 from peermesh.testing.time_limits import limit
+from tests.waiting import a_moment, until
 
 ANY_PORTS = Ports(publishers=0, consumers=0)
 TILL, BAR = Principal("till", Proof.CERTIFICATE), Principal("bar", Proof.CERTIFICATE)
@@ -64,7 +65,7 @@ async def names(on: QoS2Broker) -> list[str]:
 
 async def until_gone(on: QoS2Broker, topic: str) -> None:
     while topic in await names(on):
-        await trio.lowlevel.checkpoint()
+        await a_moment()
 
 
 async def subscribed(on: QoS2Broker, topic: str) -> trio.SocketStream:
@@ -111,8 +112,7 @@ async def test_dead_letters_have_a_place_from_the_start_whatever_others_use(monk
         async with Consumer("billing", "tea", on.consumer_port) as source:
             await source.get()
             await source.refuse("it is poison", is_final=True)
-            while not on.statistics()["buried"]:
-                await trio.lowlevel.checkpoint()
+            await until(lambda: on.statistics()["buried"])
         (letter,) = await DeadLetters(on.shelf).list()
         assert letter.reason == "it is poison"
 
@@ -292,7 +292,7 @@ async def test_a_deletion_that_a_crash_interrupted_is_finished_at_the_next_start
     await interrupt_deletion(place, stage)
     async with running(place) as on:
         while await on.shelf.catalogue.find("tea") is not None:
-            await trio.lowlevel.checkpoint()
+            await a_moment()
         assert not (tmp_path / "topic-tea.db").exists()
         await publish(on, 1, "tea")
         async with Consumer("billing", "tea", on.consumer_port) as source:
@@ -320,8 +320,7 @@ async def test_a_topic_that_is_empty_and_that_nobody_reads_vanishes():
             assert "milk" in await names(on)
         await until_gone(on, "milk")
         assert await names(on) == ["dead_letter", "tea"], "a message keeps its topic"
-        while "milk" in on.shelf.topics():
-            await trio.lowlevel.checkpoint()
+        await until(lambda: "milk" not in on.shelf.topics())
 
 
 async def test_a_topic_stays_while_there_is_a_consumer_of_it_or_something_on_its_way():

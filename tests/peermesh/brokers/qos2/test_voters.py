@@ -32,6 +32,7 @@ from peermesh.brokers.qos2 import (
 from peermesh.testing.processes import Program, open_program
 from peermesh.testing.time_limits import limit
 from tests.ports import free_port
+from tests.waiting import until
 
 LEADER_KILLS = int(os.environ.get("QOS2_LEADER_KILLS", "2"))
 VOTERS = ("a", "b", "c")
@@ -107,8 +108,7 @@ async def test_dead_letters_are_shared_and_reached_from_outside(tmp_path: Path) 
             assert letter.payload == b"green"
         assert await outside.peer("127.0.0.1", brokers["port"], timeout=limit())
         with trio.fail_after(limit()):
-            while "qos2" not in outside.known_groups():
-                await trio.lowlevel.checkpoint()
+            await until(lambda: "qos2" in outside.known_groups())
         async with open_shelf(outside, Place(is_follower=True)) as shelf:
             await shelf.level()
             letters = DeadLetters(shelf)

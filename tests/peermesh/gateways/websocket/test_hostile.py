@@ -9,6 +9,7 @@ import trio
 
 from peermesh.testing.time_limits import limit
 from tests.peermesh.gateways.websocket.conftest import open_client
+from tests.waiting import until
 
 REQUEST = (
     b"GET /v1/messages/json HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -62,6 +63,5 @@ async def test_pings_while_a_connection_is_closed_are_no_mistake_of_ours(line, c
                 except trio.BrokenResourceError:
                     pass
     with trio.fail_after(limit(30)):
-        while not line.gateway.statistics().refused.get("connection"):
-            await trio.lowlevel.checkpoint()
+        await until(lambda: line.gateway.statistics().refused.get("connection"))
     assert not [each for each in caplog.records if each.levelno >= logging.ERROR]

@@ -14,6 +14,7 @@ from peermesh.gateways.websocket import carrying, server
 from peermesh.gateways.websocket.limits import ERRORS_MAX, TEXT_SIZE_MAX
 from peermesh.testing.time_limits import limit
 from tests.peermesh.gateways.websocket.conftest import open_client, open_line, open_socket
+from tests.waiting import until
 
 
 def text(topic: str, data: str) -> dict[str, str]:
@@ -162,8 +163,7 @@ async def test_one_client_too_many_is_told_to_come_later(line, monkeypatch):
         assert rejected.value.status_code == 503
         assert line.gateway.statistics().clients == 2
     with trio.fail_after(limit(20)):
-        while line.gateway.statistics().clients:
-            await trio.lowlevel.checkpoint()
+        await until(lambda: not line.gateway.statistics().clients)
     async with open_client(line.gateway):
         pass
 
@@ -194,8 +194,7 @@ async def test_a_client_that_answers_no_ping_is_cut_off(line, monkeypatch):
             while await stream.receive_some():
                 pass
     with trio.fail_after(limit(20)):
-        while not line.gateway.statistics().refused.get("stalled"):
-            await trio.lowlevel.checkpoint()
+        await until(lambda: line.gateway.statistics().refused.get("stalled"))
 
 
 async def test_the_end_of_the_endpoint_is_told_to_clients():

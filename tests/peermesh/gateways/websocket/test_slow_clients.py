@@ -9,6 +9,7 @@ import trio
 from peermesh.gateways.websocket import carrying, server
 from peermesh.testing.time_limits import limit
 from tests.peermesh.gateways.websocket.conftest import open_client, open_socket
+from tests.waiting import until
 
 COUNT = 400
 TEXT = "x" * 64 * 1024
@@ -52,8 +53,7 @@ async def test_a_client_that_takes_nothing_is_cut_off_and_its_neighbour_is_not(l
     ):
         await slow.say(["/t"])
         with trio.fail_after(limit(60)):
-            while line.gateway.statistics().clients < 2:
-                await trio.lowlevel.checkpoint()
+            await until(lambda: line.gateway.statistics().clients >= 2)
             while not line.gateway.statistics().refused.get("stalled"):
                 await line.near.publish("/t/large", TEXT)
                 await line.near.publish("/t/small", "x")
