@@ -18,13 +18,17 @@ from handshake.secret import ClusterSecret
 from peermesh.cli.exits import ExitCode
 from peermesh.spark.java import java_problem, version_problem
 from peermesh.testing.time_limits import limit
+from tests.peermesh.commands import run
 
 ROOT = Path(__file__).parent.parent.parent
 COMMAND = [sys.executable, "-m", "peermesh.cli"]
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("PEERMESH_")}
 
 
-def run(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+def run_alone(
+    *arguments: str, stdin: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own, as users do."""
     found = subprocess.run(
         [*COMMAND, *arguments],
         input=stdin,
@@ -84,13 +88,13 @@ def until(process: subprocess.Popen[str], text: str) -> None:
 
 
 def test_the_help_names_all_commands_and_exit_codes():
-    shown = run("--help").stdout
+    shown = run_alone("--help").stdout
     assert all(name in shown for name in ("demo", "link", "node", "pub", "sub", "store"))
     assert all(f"{code.value} " in shown for code in ExitCode)
 
 
 def test_the_version_is_told():
-    assert run("--version").stdout.startswith("peermesh, version ")
+    assert run_alone("--version").stdout.startswith("peermesh, version ")
 
 
 @pytest.mark.parametrize("command", ["demo", "link", "node", "pub", "sub", "store get", "store put",
@@ -250,7 +254,7 @@ def test_what_is_published_is_received_typed():
         assert run("pub", "a/1", '[1, 1.0, "x"]', "--peer", address).returncode == 0
         assert run("pub", "c", "0", "--peer", address).returncode == 0
         typed = '{"@data-type": "count", "data": 7}\nnull\n'
-        assert run("pub", "b", "-", "--peer", address, stdin=typed).returncode == 0
+        assert run_alone("pub", "b", "-", "--peer", address, stdin=typed).returncode == 0
         assert run("pub", "a", "plain text", "--raw", "--peer", address).returncode == 0
         output, _ = receiver.communicate()
         assert receiver.returncode == 0
@@ -281,7 +285,7 @@ def test_two_commands_can_talk_without_a_node():
 )
 def test_a_bad_line_is_named(line, reason):
     with node() as (_, address):
-        failed = run("pub", "t", "-", "--peer", address, stdin=line)
+        failed = run_alone("pub", "t", "-", "--peer", address, stdin=line)
     assert failed.returncode == ExitCode.FAILED
     assert reason in failed.stderr
 
@@ -312,7 +316,7 @@ def test_whoever_has_read_enough_may_leave():
     with node() as (_, address), started("sub", "t", "--peer", address) as receiver:
         until(receiver, "subscribed")
         receiver.stdout.close()
-        run("pub", "t", "-", "--peer", address, stdin="1\n" * 100)
+        run_alone("pub", "t", "-", "--peer", address, stdin="1\n" * 100)
         assert receiver.wait() == 128 + signal.SIGPIPE
         assert receiver.stderr.read() == ""
 
@@ -466,7 +470,7 @@ def test_a_shared_secret_opens_the_mesh_and_nothing_else_does(tmp_path):
 
 
 def test_plain_tcp_beyond_this_machine_says_how_to_be_secure():
-    failed = run("node", "--listen", "0.0.0.0:0")
+    failed = run_alone("node", "--listen", "0.0.0.0:0")
     assert failed.returncode == ExitCode.FAILED
     assert "--secret-file" in failed.stderr
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.peermesh import commands
+
 COMMAND = [sys.executable, "-m", "peermesh.cli"]
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("PEERMESH_")}
 VARIABLE = "PEERMESH_STORE_KEY_FILE"
@@ -20,15 +22,8 @@ VARIABLE = "PEERMESH_STORE_KEY_FILE"
 
 def run(*arguments: object, code: int = 0, **environment: str) -> str:
     """Run a command to its end; gives stdout, or stderr if it is to fail."""
-    found = subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=ENVIRONMENT | environment,
-        check=False,
-    )
+    found = commands.run(*arguments, **environment)
     assert found.returncode == code, found.stderr
-    assert "Traceback" not in found.stderr
     return found.stderr if code else found.stdout
 
 

@@ -12,6 +12,7 @@ from peermesh.blocking import Endpoint
 from peermesh.cli import log_replay
 from peermesh.spark.letters import Letter, read_letter
 from peermesh.testing.time_limits import limit
+from tests.peermesh.commands import run
 from wire.errors import InvalidData
 
 DYING = """
@@ -34,11 +35,12 @@ def mesh():
         dead = endpoint.attach_log("dead", partitions=2)
         address = f"127.0.0.1:{endpoint.listen()}"
 
-        def replay(*arguments, code=("-m", "peermesh.cli")):
-            return subprocess.run(
-                [sys.executable, *code, "log", "replay", "dead", *arguments, "--peer", address],
-                capture_output=True, text=True, check=False,
-            )  # fmt: skip
+        def replay(*arguments, code=()):
+            words = ("log", "replay", "dead", *arguments, "--peer", address)
+            if not code:
+                return run(*words)
+            alone = [sys.executable, *code, *words]
+            return subprocess.run(alone, capture_output=True, text=True, check=False)
 
         yield endpoint, orders, dead, replay
 

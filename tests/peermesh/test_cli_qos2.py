@@ -17,19 +17,11 @@ import pytest
 
 from peermesh.cli.exits import ExitCode
 from peermesh.testing.time_limits import limit
+from tests.peermesh.commands import run
 
 ROOT = Path(__file__).parent.parent.parent
 COMMAND = [sys.executable, "-m", "peermesh.cli"]
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("PEERMESH_")}
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    found = subprocess.run(
-        [*COMMAND, *arguments],
-        capture_output=True, text=True, cwd=ROOT, env=ENVIRONMENT, check=False,
-    )  # fmt: skip
-    assert "Traceback" not in found.stderr
-    return found
 
 
 @contextmanager

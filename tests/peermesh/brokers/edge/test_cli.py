@@ -12,12 +12,13 @@ import trio
 
 from peermesh.brokers.edge import RemoteRegistry
 from peermesh.testing.time_limits import limit
+from tests.peermesh import commands
 
 COMMAND = [sys.executable, "-m", "peermesh.cli", "broker"]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
+    return commands.run("broker", *arguments)
 
 
 def test_a_broker_serves_clients_and_ends_in_order():
