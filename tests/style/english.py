@@ -10,6 +10,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -74,6 +75,7 @@ def files(root: Path, ending: str) -> list[Path]:
     return sorted(path for path in root.rglob(f"*{ending}") if is_ours(path))
 
 
+@cache
 def found(root: Path = ROOT) -> Counter[Line]:
     """Count the lines of the project that break a rule."""
     lines: Counter[Line] = Counter()
