@@ -368,13 +368,18 @@ async def test_a_consumer_that_does_not_acknowledge_is_cut_after_the_resends_and
 
 async def test_a_client_that_takes_nothing_is_cut_and_no_other_waits():
     async def be_deaf(port: int) -> None:
-        async with await trio.open_tcp_stream("127.0.0.1", port) as deaf:
+        line = trio.socket.socket()
+        # A large one holds a million answers, all of which the broker would have to give first.
+        line.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_RCVBUF, 4_096)
+        await line.connect(("127.0.0.1", port))
+        async with trio.SocketStream(line) as deaf:
             await deaf.send_all(b"LOGIN deaf ids\n")
             with suppress(trio.BrokenResourceError):
                 while True:  # each is answered, and nobody listens
                     await deaf.send_all(b"UNSUBSCRIBE tea\n" * 10_000)
 
-    async with running(pace=Pace(send_seconds=0.1)) as on, trio.open_nursery() as nursery:
+    pace = Pace(send_seconds=limit(0.2))
+    async with running(pace=pace) as on, trio.open_nursery() as nursery:
         nursery.start_soon(be_deaf, on.consumer_port)
         async with Publisher("till", on.publisher_port) as out:
             number = 0
