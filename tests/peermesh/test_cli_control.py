@@ -79,7 +79,7 @@ def test_a_certificate_that_may_only_publish_deposes_no_master(tmp_path, certifi
             forced = run("store", "promote", "accounts", "--force", *at, *core)
             assert "leads accounts in term 1, from revision 1" in forced.stdout
             assert "it is in memory, and ends with this node" in forced.stdout
-            # It is told that it leads before it has settled in.
+            # One description is shared by all who ask within a moment.
             while store_of(clone_address, "accounts", core)["role"] != "master":
                 continue
 
