@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from operator import add
 from typing import Final, Protocol
 
 from stores.order import order_of
 from stores.scanning import Page, Span
 from stores.table import Entry
 from stores.table.rows import Rows
+from stores.table.strings import Strings, ends_of
 from stores.work import SLICE_COUNT, Job
 from wire.errors import DecodeError, InvalidData
 from wire.limits import KIB
@@ -100,17 +99,18 @@ def find(
     if isinstance(question, LookUpCommand):
         entry = copy.entry(question.key)
         rows = Rows.listed([] if entry is None else [(question.key, entry)])
-        return _answer(question.number, rows, None, epoch_ns, has_values=question.has_value)
+        shown = _shown(rows, has_values=question.has_value)
+        return ReadAnswerCommand(question.number, shown.dated(epoch_ns), None)
     try:
         span, count = Span(question.start, question.stop), min(question.limit, limit)
         page = copy.scan(span, count, question.revision, question.step)
     except InvalidData as error:
         raise DecodeError(f"a proxy asks for what there is not: {error}") from None
-    rows, continuation, has_values = page.rows, page.continuation, question.has_values
-    fitting = _fitting(rows, has_values=has_values)
-    if fitting < len(rows):
-        rows, continuation = rows.first(fitting), order_of(rows.keys[fitting])
-    return _answer(question.number, rows, continuation, epoch_ns, has_values=has_values)
+    shown = _fitting(_shown(page.rows, has_values=question.has_values))
+    continuation = page.continuation
+    if len(shown) < len(page.rows):
+        continuation = order_of(page.rows.keys[len(shown)])
+    return ReadAnswerCommand(question.number, shown.dated(epoch_ns), continuation)
 
 
 def in_steps(prepare: Callable[[int], int], reply: Callable[[int], None]) -> Job:
@@ -124,16 +124,21 @@ def in_steps(prepare: Callable[[int], int], reply: Callable[[int], None]) -> Job
     reply(SLICE_COUNT - handled)
 
 
-def _fitting(rows: Rows, *, has_values: bool) -> int:
-    """Count the first rows that an answer has room for; there is room for one of any size."""
-    sizes: Iterable[int] = map(len, rows.keys)
-    if has_values:
-        sizes = map(add, sizes, map(len, rows.values))
-    return max(1, bisect_right(list(accumulate(sizes)), ANSWER_SIZE_MAX))
+def _shown(rows: Rows, *, has_values: bool) -> Rows:
+    return rows if has_values else replace(rows, values=())
 
 
-def _answer(
-    number: int, rows: Rows, continuation: bytes | None, epoch_ns: int, *, has_values: bool
-) -> ReadAnswerCommand:
-    shown = rows if has_values else replace(rows, values=())
-    return ReadAnswerCommand(number, shown.dated(epoch_ns), continuation)
+def _fitting(rows: Rows) -> Rows:
+    """Lay out the first rows that an answer has room for; there is room for one of any size."""
+    keys, values = ends_of(rows.keys), ends_of(rows.values)
+
+    def size(count: int) -> int:
+        return keys[count] + (values[count] if rows.values else 0)
+
+    count = max(1, bisect_right(range(1, len(keys)), ANSWER_SIZE_MAX, key=size))
+    first = rows.first(count)
+    return replace(
+        first,
+        keys=Strings(b"".join(first.keys), keys[: count + 1]),
+        values=Strings(b"".join(first.values), values[: count + 1]),
+    )

@@ -10,14 +10,15 @@ import json
 import struct
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
 from math import isfinite
 from typing import TYPE_CHECKING, Final, cast
 
 import pyarrow as pa
+from pyarrow import compute as pc
 
 from peermesh.spark.filters import text_of_key
 from peermesh.spark.options import ValueFormat
+from stores.table.strings import Strings
 from wire.decoding import decode
 from wire.errors import DecodeError
 from wire.limits import MIB
@@ -43,19 +44,21 @@ Where = Callable[[int], str]
 
 _TIME: Final = pa.timestamp("us", "UTC")
 
-_TYPES: Final = {ValueFormat.BINARY: pa.binary(), ValueFormat.STRING: pa.string()}
-
-_TEXT_STARTS: Final = tuple(
+_TEXT_STARTS: Final = bytes(
     0 if not 0x60 <= first < 0x7C else 1 if first < 0x78 else 1 + (1 << first - 0x78)
     for first in range(256)
 )
 """By the first byte of an encoded text: where the text begins. Zero for all else."""
 
-_STARTS: Final = tuple(
+_STARTS: Final = bytes(
     _TEXT_STARTS[first + 0x20 if 0x40 <= first < 0x5C else first] for first in range(256)
 )
 """The same for bytes, too, whose heads are those of texts less 0x20."""
 
+_EMPTY_TEXT: Final = b"\x60"
+
+_NO_TEXT: Final = b"\xff"
+"""What no value is encoded as."""
 
 _REAL: Final = 0xFB
 
@@ -103,15 +106,13 @@ class _LogBatch:
     def add(self, piece: Piece) -> None:
         """Take in what a run has of them."""
         run, count = piece.run, piece.count
-        where = _Places(self._log, run.partition, piece.offset)
         try:
             flat = run.entries()
         except DecodeError as error:
-            raise DecodeError(f"{where(0)}: the log's entries are damaged: {error}") from None
-        span = slice(2 * piece.first, 2 * piece.last, 2)
-        self._keys += bare_keys(flat[span], where)
-        span = slice(2 * piece.first + 1, 2 * piece.last, 2)
-        self._values += bare_values(flat[span], where)
+            place = self._name(run.partition, piece.offset)
+            raise DecodeError(f"{place}: the log's entries are damaged: {error}") from None
+        self._keys += flat[2 * piece.first : 2 * piece.last : 2]
+        self._values += flat[2 * piece.first + 1 : 2 * piece.last : 2]
         self._partitions += array("i", (run.partition,)) * count
         self._offsets += array("q", range(piece.offset, piece.offset + count))
         self._times += array("q", (run.timestamp_ns // 1_000,)) * count
@@ -122,28 +123,19 @@ class _LogBatch:
         """Give the batch."""
         return pa.record_batch(
             {
-                "key": _texts(self._keys, self._place),
+                "key": key_column(encoded_column(self._keys), self._place),
                 "partition": _numbers(pa.int32(), self._partitions),
                 "offset": _numbers(pa.int64(), self._offsets),
                 "timestamp": _numbers(_TIME, self._times),
-                "value": _values(self._values, self._format),
+                "value": value_column(encoded_column(self._values), self._place, self._format),
             }
         )
 
     def _place(self, number: int) -> str:
-        return _Places(self._log, self._partitions[number], self._offsets[number])(0)
+        return self._name(self._partitions[number], self._offsets[number])
 
-
-class _Places:
-    """Names the entries of a log from an offset on."""
-
-    def __init__(self, log: str, partition: int, offset: int) -> None:
-        self._log = log
-        self._partition = partition
-        self._offset = offset
-
-    def __call__(self, number: int) -> str:
-        return f"log {self._log}, partition {self._partition}, offset {self._offset + number}"
+    def _name(self, partition: int, offset: int) -> str:
+        return f"log {self._log}, partition {partition}, offset {offset}"
 
 
 def store_batches(
@@ -152,13 +144,14 @@ def store_batches(
     """Give what was read of a store, in batches; raises ``DecodeError`` for what is no entry."""
     batch = _StoreBatch(store, value_format)
     for rows in pages:
-        size = sum(map(len, rows.keys)) + sum(map(len, rows.values))
+        keys, values = Strings.of(rows.keys), Strings.of(rows.values)
+        size = len(keys.content) + len(values.content)
         if batch.count and (
             batch.count + len(rows) > BATCH_COUNT or batch.size + size > BATCH_SIZE
         ):
             yield batch.columns()
             batch = _StoreBatch(store, value_format)
-        batch.add(rows, size)
+        batch.add(keys, values, rows.revisions)
     if batch.count:
         yield batch.columns()
 
@@ -170,69 +163,123 @@ class _StoreBatch:
         self._store = store
         self._format = value_format
         self.count = self.size = 0
-        self._keys: list[bytes | None] = []
-        self._values: list[bytes | None] = []
+        self._keys: list[pa.BinaryArray] = []
+        self._values: list[pa.BinaryArray] = []
         self._revisions = array("q")
 
-    def add(self, rows: Rows, size: int) -> None:
-        """Take in a page, which has so many bytes."""
-
-        def where(number: int) -> str:
-            return f"store {self._store}, key {rows.keys[number][:KEY_SHOWN]!r}"
-
-        self._keys += bare_keys(rows.keys, where)
-        self._values += bare_values(rows.values, where)
-        self._revisions.extend(rows.revisions)
-        self.count += len(rows)
-        self.size += size
+    def add(self, keys: Strings, values: Strings, revisions: Sequence[int]) -> None:
+        """Take in a page."""
+        self._keys.append(array_of(keys))
+        self._values.append(array_of(values))
+        self._revisions.extend(revisions)
+        self.count += len(keys)
+        self.size += len(keys.content) + len(values.content)
 
     def columns(self) -> pa.RecordBatch:
         """Give the batch."""
+        keys, values = pa.concat_arrays(self._keys), pa.concat_arrays(self._values)
+
+        def place(number: int) -> str:
+            key = keys[number].as_py()
+            start = _TEXT_STARTS[key[0]]
+            return f"store {self._store}, key {key[start : start + KEY_SHOWN]!r}"
+
         return pa.record_batch(
             {
-                "key": _texts(self._keys, self._place),
-                "value": _values(self._values, self._format),
+                "key": key_column(keys, place),
+                "value": value_column(values, place, self._format),
                 "revision": _numbers(pa.int64(), self._revisions),
             }
         )
-
-    def _place(self, number: int) -> str:
-        return f"store {self._store}, key {(self._keys[number] or b'')[:KEY_SHOWN]!r}"
 
 
 # -- one column ------------------------------------------------------------------------------------
 
 
-def bare_keys(items: Sequence[bytes | None], where: Where) -> list[bytes | None]:
-    """Give encoded keys as text: text as it is, no key as null, and other keys as JSON."""
-    starts = _TEXT_STARTS
-    return [
-        None
-        if item is None
-        else item[start:]
-        if (start := starts[item[0]])
-        else _decoded(item, where(number), "key", text_of_key)
-        for number, item in enumerate(items)
-    ]
+def key_column(encoded: pa.BinaryArray, where: Where) -> pa.StringArray:
+    """Give encoded keys as text: text as it is, no key as null, and other keys as JSON.
+
+    Raises ``DecodeError`` for what is no key; ``where`` says where it is.
+    """
+    if encoded.null_count == len(encoded):
+        return encoded.cast(pa.string())
+
+    def write(number: int, item: bytes) -> bytes | None:
+        return _decoded(item, where(number), "key", text_of_key)
+
+    if encoded.null_count:
+        found = pc.if_else(
+            encoded.is_valid(), _bare(encoded.fill_null(_EMPTY_TEXT), _TEXT_STARTS, write), None
+        )
+    else:
+        found = _bare(encoded, _TEXT_STARTS, write)
+    try:
+        return found.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        items = enumerate(found.to_pylist())
+        wrong = next(n for n, item in items if item and _text(item).encode() != item)
+        raise DecodeError(f"{where(wrong)}, column key: it is no text: {error}") from None
 
 
-def bare_values(items: Sequence[bytes | None], where: Where) -> list[bytes | None]:
-    """Give encoded values as bytes: text and bytes as they are, nothing as null, all else JSON."""
-    starts = _STARTS
-    return [
-        item[start:]
-        if item and (start := starts[item[0]])
-        else _number(item) or _decoded(item, where(number), "value", _text_of_value)
-        for number, item in enumerate(items)
-    ]
+def value_column(encoded: pa.BinaryArray, where: Where, value_format: ValueFormat) -> pa.Array:
+    """Give encoded values: text and bytes as they are, nothing as null, all else as JSON.
+
+    Raises ``DecodeError`` for what is no value; ``where`` says where it is.
+    """
+
+    def write(number: int, item: bytes) -> bytes | None:
+        return _number(item) or _decoded(item, where(number), "value", _text_of_value)
+
+    if encoded.null_count:
+        encoded = encoded.fill_null(_NO_TEXT)
+    found = _bare(encoded, _STARTS, write)
+    if value_format is ValueFormat.BINARY:
+        return found
+    try:
+        return found.cast(pa.string())
+    except pa.ArrowInvalid:  # Bytes among them are no UTF-8.
+        texts = [None if item is None else _text(item) for item in found.to_pylist()]
+        return pa.array(texts, pa.string())
 
 
-def _number(item: bytes | None) -> bytes | None:
+def _bare(
+    encoded: pa.BinaryArray, starts: bytes, write: Callable[[int, bytes], bytes | None]
+) -> pa.BinaryArray:
+    """Cut off the heads of those of which ``starts`` knows where they end, and write the others."""
+    lengths = pc.binary_length(encoded)
+    if pc.min(lengths).as_py() == 0:
+        encoded = pc.if_else(pc.equal(lengths, 0), _NO_TEXT, encoded)
+    sizes = heads_of(encoded).translate(starts)
+    found = None
+    for size in set(sizes) - {0}:
+        bare = pc.binary_replace_slice(encoded, 0, size, b"")
+        found = bare if found is None else pc.if_else(_are(sizes, size), bare, found)
+    if 0 not in sizes:
+        return found
+    others = encoded.filter(_are(sizes, 0)).to_pylist()
+    numbers = [number for number, size in enumerate(sizes) if not size]
+    written = encoded_column(list(map(write, numbers, others)))
+    return written if found is None else pc.replace_with_mask(found, _are(sizes, 0), written)
+
+
+def heads_of(encoded: pa.BinaryArray) -> bytes:
+    """Give the first byte of each item; none is empty."""
+    found: bytes = pc.binary_slice(encoded, 0, 1).buffers()[2].to_pybytes()
+    return found[: len(encoded)]
+
+
+def _are(sizes: bytes, size: int) -> pa.BooleanArray:
+    """Tell which sizes are this one. A scalar to compare with would import pandas, too."""
+    flags = sizes.translate(bytes(each == size for each in range(256)))
+    return _numbers(pa.uint8(), flags).cast(pa.bool_())
+
+
+def _number(item: bytes) -> bytes | None:
     """Give integers of up to 32 bits and reals as JSON, at a tenth of the cost of decoding them.
 
     All else is left: also what is not encoded as short as it can be.
     """
-    if not item or (start := _NUMBERS.get(item[0])) is None or len(item) != start[0]:
+    if (start := _NUMBERS.get(item[0])) is None or len(item) != start[0]:
         return None
     if item[0] == _REAL:
         (real,) = _unpack_real(item)
@@ -244,10 +291,10 @@ def _number(item: bytes | None) -> bytes | None:
 
 
 def _decoded(
-    item: bytes | None, place: str, column: str, write: Callable[[Value], str | None]
+    item: bytes, place: str, column: str, write: Callable[[Value], str | None]
 ) -> bytes | None:
     try:
-        text = write(decode(item or b""))
+        text = write(decode(item))
     except DecodeError as error:
         raise DecodeError(f"{place}, column {column}: it is no value: {error}") from None
     return None if text is None else text.encode()
@@ -278,39 +325,23 @@ def _finite(found: object) -> object:
             return found
 
 
-def _texts(items: Sequence[bytes | None], where: Where) -> pa.Array:
-    try:
-        return _column(items, pa.string())
-    except pa.ArrowInvalid as error:
-        wrong = (n for n, item in enumerate(items) if item and _text(item).encode() != item)
-        raise DecodeError(f"{where(next(wrong))}, column key: it is no text: {error}") from None
-
-
-def _values(items: Sequence[bytes | None], value_format: ValueFormat) -> pa.Array:
-    try:
-        return _column(items, _TYPES[value_format])
-    except pa.ArrowInvalid:  # Bytes among them are no UTF-8.
-        return pa.array([None if item is None else _text(item) for item in items], pa.string())
-
-
-def _column(items: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
-    """Lay items out as Arrow has them; raises ``ArrowInvalid`` where text is wanted and is none.
+def encoded_column(items: Sequence[bytes | None]) -> pa.BinaryArray:
+    """Lay encoded items out as Arrow has them.
 
     ``pa.array`` takes as long, and imports pandas, as long as reading a million rows.
     """
-    given = cast("Sequence[bytes]", items)
     try:
-        content = b"".join(given)
+        return array_of(Strings.of(cast("Sequence[bytes]", items)))
     except TypeError:  # Some are null.
         if items.count(None) == len(items):
-            return pa.nulls(len(items), kind)
-        return pa.array(items, pa.binary()).cast(kind)
-    ends = array("i", accumulate(map(len, given), initial=0))
-    parts = [None, pa.py_buffer(ends), pa.py_buffer(content)]
-    found = pa.Array.from_buffers(kind, len(items), parts)
-    if not content.isascii():
-        found.validate(full=True)
-    return found
+            return pa.nulls(len(items), pa.binary())
+        return pa.array(items, pa.binary())
+
+
+def array_of(items: Strings) -> pa.BinaryArray:
+    """Give byte strings to Arrow as they are."""
+    parts = [None, pa.py_buffer(items.ends), pa.py_buffer(items.content)]
+    return pa.Array.from_buffers(pa.binary(), len(items), parts)
 
 
 def _text(item: bytes) -> str:
@@ -320,5 +351,5 @@ def _text(item: bytes) -> str:
         return plain_json(item)
 
 
-def _numbers(kind: pa.DataType, items: array[int]) -> pa.Array:
+def _numbers(kind: pa.DataType, items: array[int] | bytes) -> pa.Array:
     return pa.Array.from_buffers(kind, len(items), [None, pa.py_buffer(items)])

@@ -15,19 +15,21 @@ from itertools import pairwise
 from typing import Final
 
 from peermesh.blocking import Reader
+from peermesh.spark.columns import array_of, heads_of
 from peermesh.spark.filters import KeyFilter, candidates
 from peermesh.spark.records import is_reserved
 from stores.scanning import LATEST, PAGE_COUNT_MAX, Page
 from stores.table import Entry
 from stores.table.rows import Rows
+from stores.table.strings import Strings
 from wire.decoding import decode
 from wire.encoding import encode
 
 CUTS_PER_TASK: Final = 16
 """Places where a task may begin, for the rows of one: so tasks differ by one part in so many."""
 
-VECTORS: Final = b"\x80"
-"""Where encoded vectors begin, as all reserved keys are; numbers, text and bytes are below."""
+NO_VECTORS: Final = bytes(range(0x80))
+"""First bytes of encoded numbers, text and bytes. All reserved keys are vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,8 @@ def read_table(reader: Reader, key_filter: KeyFilter, stretch: Stretch) -> Itera
 
 
 def _wanted(rows: Rows, key_filter: KeyFilter) -> Rows:
-    if key_filter.is_everything and max(rows.keys, default=b"") < VECTORS:
+    heads = heads_of(array_of(Strings.of(rows.keys)))
+    if key_filter.is_everything and not heads.translate(None, NO_VECTORS):
         return rows
     keys = map(decode, rows.keys)
     flags = [not is_reserved(key) and key_filter.accepts(key) for key in keys]

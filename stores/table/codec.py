@@ -5,6 +5,7 @@ What is read is looked at field by field. All that is wrong with it is a ``Decod
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from typing import Any, Final, cast
 
@@ -70,6 +71,7 @@ from stores.table.bodies import (
 from stores.table.parts import EntriesPart, HeadPart, Part, SessionsPart, WritersPart
 from stores.table.rows import Rows
 from stores.table.sessions import SESSIONS_MAX
+from stores.table.strings import Strings, packed, unpacked
 from stores.table.writers import LedgerRow
 from stores.work import SLICE_COUNT
 from wire import cbor
@@ -135,21 +137,26 @@ def _found(stamp: Stamp, number: int, rows: Rows, continuation: bytes | None) ->
 
 def _rows(value: object) -> Rows:
     match value:
-        case [keys, values, revisions, expiries]:
+        case [keys, key_ends, values, value_ends, revisions, expiries]:
             rows = Rows(
-                fields.byte_strings(keys, PAGE_COUNT_MAX),
-                fields.byte_strings(values, PAGE_COUNT_MAX),
-                fields.counts(revisions),
+                _strings(keys, key_ends),
+                _strings(values, value_ends),
+                unpacked("Q", fields.byte_string(revisions)).tolist(),
                 fields.list_of(fields.optional_count, PAGE_COUNT_MAX)(expiries),
             )
         case _:
-            raise DecodeError("entries for a proxy come in four columns")
+            raise DecodeError("entries for a proxy come in four columns, two of them in blocks")
     columns = rows.values, rows.expiries
     if len(rows.revisions) != len(rows) or any(len(each) not in (0, len(rows)) for each in columns):
         raise DecodeError("entries for a proxy have columns of several lengths")
-    if b"" in rows.keys or b"" in rows.values:
-        raise DecodeError("an entry for a proxy has an empty key or value")
     return rows
+
+
+def _strings(content: object, ends: object) -> Strings:
+    found = Strings.unpacked(fields.byte_string(content), fields.byte_string(ends))
+    if len(found) > PAGE_COUNT_MAX:
+        raise DecodeError(f"more than {PAGE_COUNT_MAX} entries for a proxy")
+    return found
 
 
 def _gone(number: int, text: str) -> ReadRefusedCommand:
@@ -251,17 +258,11 @@ ANSWERS: Final[dict[int, shapes.Shape[Answered]]] = {
     50: (UnknownWriter, (fields.count,)),
     51: (OutOfOrder, (fields.count,)),
     52: (lambda: None, ()),
-    53: (
-        _found,
-        (
-            *(_stamp, fields.count, _rows),
-            fields.optional_bytes,
-        ),
-    ),
     54: (ReadRefusedCommand, (fields.count, fields.flag, fields.text)),
     55: (SessionGranted, (fields.optional_count,)),
     56: (SessionHeard, (fields.flag,)),
     57: (_gone, (fields.count, fields.text)),
+    58: (_found, (_stamp, fields.count, _rows, fields.optional_bytes)),
 }
 
 
@@ -301,7 +302,7 @@ _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
     OutOfOrder: lambda value: [51, value.expected],
     type(None): lambda value: [52],
     Found: lambda value: [
-        *(53, list(value.stamp), value.answer.number, _packed_rows(value.answer.rows)),
+        *(58, list(value.stamp), value.answer.number, _packed_rows(value.answer.rows)),
         value.answer.continuation,
     ],
     ReadRefusedCommand: lambda value: (
@@ -329,7 +330,11 @@ def _packed_question(question: Question) -> list[object]:
 
 
 def _packed_rows(rows: Rows) -> list[object]:
-    return [rows.keys, rows.values, rows.revisions, rows.expiries]
+    keys, values = Strings.of(rows.keys), Strings.of(rows.values)
+    return [
+        *(keys.content, packed(keys.ends), values.content, packed(values.ends)),
+        *(packed(array("Q", rows.revisions)), rows.expiries),
+    ]
 
 
 def encode_body(body: Body) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
+from itertools import chain, compress
 
 from stores.limits import EXPIRY_END_NS
 from stores.table.table import Columns, Entry
@@ -28,9 +28,9 @@ class Rows:
     def of(cls, columns: Columns, keys: Sequence[bytes]) -> Rows:
         """Give the entries of those keys that are there, in the order of the keys."""
         found = list(map(columns.values.get, keys))
-        values = [value for value in found if value is not None]
+        values = list(filter(None, found))  # A value is never empty.
         if len(values) < len(keys):
-            keys = list(compress(keys, found))  # A value is never empty.
+            keys = list(compress(keys, found))
         return cls(
             keys,
             values,
@@ -58,10 +58,11 @@ class Rows:
         expiries: list[int | None] = []
         if any(part.expiries for part in parts):
             expiries += (each for part in parts for each in part.expiries or [None] * len(part))
+        whole = chain.from_iterable
         return cls(
-            [each for part in parts for each in part.keys],
-            [each for part in parts for each in part.values],
-            [each for part in parts for each in part.revisions],
+            list(whole(part.keys for part in parts)),
+            list(whole(part.values for part in parts)),
+            list(whole(part.revisions for part in parts)),
             expiries,
         )
 

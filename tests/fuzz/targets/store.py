@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stores.group.codec import GroupCodec
+from stores.group.positions import MemberId
+from stores.group.words import Answered
+from stores.questions import ReadAnswerCommand
 from stores.quota import STORE_QUOTA
 from stores.replica.beginning import Beginning, World
 from stores.replica.roster import Roster
 from stores.replica.tables.core import TableCore
+from stores.table.bodies import Found, Stamp
 from stores.table.codec import TableCodec
 from stores.table.machine import TableMachine
-from tests.fuzz.pair import TICK_NS, Pair
+from stores.table.rows import Rows
+from tests.fuzz.pair import TICK_NS, TO_CLONE, Pair
 from wire.encoding import encode
 from wire.identifiers import EntityId
 
@@ -32,7 +37,7 @@ def check(data: bytes) -> None:
 
 
 def seeds() -> Iterator[bytes]:
-    """Give a conversation of a master and a clone that writes, and its letters one by one."""
+    """Give a conversation of a master and a clone that writes, its letters, and a page of rows."""
     pair = Pair(CODEC, _make)
     pair.begin()
     requests, key = pair.clone.requests, encode("k")
@@ -43,3 +48,7 @@ def seeds() -> Iterator[bytes]:
     requests.clear()
     pair.converse(12)
     yield from pair.seeds()
+    rows = Rows([key, encode("u")], [encode(1), encode("two")], [3, 4], [None, 5])
+    page = Answered(1, Found(Stamp(1, 4), ReadAnswerCommand(1, rows, b"next")))
+    for letter in CODEC.encode(MemberId("m", 1), bytes(16), page):
+        yield bytes((TO_CLONE,)) + len(letter).to_bytes(2) + letter

@@ -132,6 +132,8 @@ def test_rows_that_nobody_wants_are_not_read():
     [
         ((None, b"\x01", None, b"\xff"), "^log orders, partition 3, offset 8, column value: "),
         ((None, b"\x01", b"\x82\x01", b"\x01"), "^log orders, partition 3, offset 8, column key: "),
+        ((None, b"\x01", None, b""), "^log orders, partition 3, offset 8, column value: "),
+        ((None, b"\x01", b"", b"\x01"), "^log orders, partition 3, offset 8, column key: "),
         ((None, b"\x01", None, None), "^log orders, partition 3, offset 8, column value: "),
         ((None, b"\x01", None), "^log orders, partition 3, offset 7: .* damaged"),
     ],
@@ -155,9 +157,10 @@ def test_a_key_that_is_no_utf8_is_named_by_its_place():
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.integers(-70_000, 70_000) | st.floats()
 
 
-@given(st.lists(NUMBERS | st.booleans() | st.none() | st.binary(max_size=3)))
+@given(st.lists(NUMBERS | st.booleans() | st.none() | st.binary(max_size=3), min_size=1))
 def test_numbers_are_written_as_decoding_them_writes_them(values):
-    found = columns.bare_values([encode(value) for value in values], str)
+    encoded = columns.encoded_column([encode(value) for value in values])
+    found = columns.value_column(encoded, str, BINARY).to_pylist()
     for value, text in zip(values, found, strict=True):
         if isinstance(value, bytes):
             assert text == value
