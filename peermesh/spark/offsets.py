@@ -111,6 +111,15 @@ def task_count(rows: int, per_task: int, least: int, most: int) -> int:
     return min(rows, max(least, min(most, -(-rows // per_task))))
 
 
+def equal_share(rows: int, cores: int, least: int, most: int) -> int:
+    """Say how many rows a task has so that all cores are busy, and end at once.
+
+    That is between ``least`` and ``most``: the less there are, the more each costs of its own.
+    """
+    rounds = max(1, -(-rows // (cores * most)))
+    return max(least, -(-rows // (cores * rounds)))
+
+
 def cut(wanted: Iterable[Range], tasks: int) -> list[tuple[Range, ...]]:
     """Share what a batch reads among so many tasks, or one more, each of as many rows.
 

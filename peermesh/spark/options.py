@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Final, TypeAlias, TypeVar
 
-from peermesh.spark.offsets import task_count
+from peermesh.spark.offsets import equal_share, task_count
 from wire.addresses import split_address
 from wire.errors import InvalidData
 
@@ -24,6 +24,10 @@ TASKS_MAX: Final = 64
 
 ROWS_PER_TASK: Final = 50_000
 """Rows of a task, some tenths of a second's work. Fewer tasks than cores are worth it below."""
+
+ROWS_PER_LOCAL_TASK: Final = 200_000
+"""Rows of a task where Spark is on one machine, as long as all its cores have one: of fewer rows,
+what a task costs of its own would be a quarter of the work."""
 
 Result = TypeVar("Result")
 
@@ -105,6 +109,9 @@ class SourceOptions:
     tasks_min: int
     tasks_max: int
     rows_per_task: int
+    cores: int | None
+    """Cores that tasks are for: there are no more tasks than these have use for. ``None`` where it
+    is not known, or does not count."""
 
     @property
     def columns(self) -> str:
@@ -119,7 +126,10 @@ class SourceOptions:
 
     def task_count(self, rows: int) -> int:
         """Say how many tasks read so many rows."""
-        return task_count(rows, self.rows_per_task, self.tasks_min, self.tasks_max)
+        share = self.rows_per_task
+        if self.cores is not None:
+            share = equal_share(rows, self.cores, share, ROWS_PER_LOCAL_TASK)
+        return task_count(rows, share, self.tasks_min, self.tasks_max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,8 +176,11 @@ def check_names(given: Mapping[str, str]) -> None:
             raise InvalidData(f"there is no option {name!r}; there are {', '.join(names)}")
 
 
-def read_source_options(given: Mapping[str, str]) -> SourceOptions:
-    """Read what to load, by names that Spark takes in any case; raises ``InvalidData``."""
+def read_source_options(given: Mapping[str, str], cores: int | None = None) -> SourceOptions:
+    """Read what to load, by names that Spark takes in any case; raises ``InvalidData``.
+
+    ``cores`` are those of a Spark on one machine: they count unless ``rowsPerTask`` is given.
+    """
     found = _found(given)
     _refuse(found, SINK, "of the sink: it says how rows are written, and here they are read")
     if "store" in found:
@@ -194,6 +207,7 @@ def read_source_options(given: Mapping[str, str]) -> SourceOptions:
         tasks_min=least,
         tasks_max=most,
         rows_per_task=_number(found, "rowsPerTask", int, ROWS_PER_TASK),
+        cores=None if "rowspertask" in found else cores,
     )
 
 

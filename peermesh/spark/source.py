@@ -6,6 +6,7 @@ readers. So what joins the mesh is imported where it is used: that is most of th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -279,6 +280,9 @@ class FilteringStoreReader(StoreReader):
 class MeshSource(DataSource):
     """The data source ``peermesh``; see ``docs/spark-data.md``."""
 
+    cores: ClassVar[int | None] = None
+    """Cores of a Spark on one machine."""
+
     def __init__(self, options: Any) -> None:  # noqa: ANN401 - a mapping of Spark's own
         """Take the options, of source or sink; raises ``InvalidData`` for one that neither has."""
         super().__init__(options)
@@ -296,7 +300,7 @@ class MeshSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read a table; raises ``InvalidData``."""
-        options = read_source_options(self._given)
+        options = read_source_options(self._given, self.cores)
         if options.store is None:
             return LogRangeReader(options, schema)
         return self.store_reader(options, schema)
@@ -306,7 +310,7 @@ class MeshSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Read a stream; raises ``InvalidData``."""
-        return LogStreamReader(read_source_options(self._given), schema)
+        return LogStreamReader(read_source_options(self._given, self.cores), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's signature
         """Write a table; raises ``InvalidData``, for mode overwrite among others."""
@@ -331,5 +335,19 @@ class FilteringMeshSource(MeshSource):
 
 def register(spark: SparkSession) -> None:
     """Make ``format("peermesh")`` known to a session, with filters pushed down."""
+
+    class Registered(FilteringMeshSource):
+        # Spark's processes get the class of a function as it is, with what it says here.
+        cores = _local_cores(spark)
+
     spark.conf.set(PUSHDOWN, "true")
-    spark.dataSource.register(FilteringMeshSource)
+    spark.dataSource.register(Registered)
+
+
+def _local_cores(spark: SparkSession) -> int | None:
+    """Give the cores of a Spark on one machine; a cluster has other ones whenever it likes."""
+    context = getattr(spark, "sparkContext", None)  # A session over Spark Connect has none.
+    if context is None or not re.match(r"local(\[|$)", context.master):
+        return None
+    cores: int = context.defaultParallelism
+    return cores

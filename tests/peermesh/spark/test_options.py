@@ -118,3 +118,17 @@ def test_tasks_go_by_rows_between_the_least_and_the_most():
     assert [options.task_count(rows) for rows in (0, 3, 39, 41, 100_000)] == [0, 3, 4, 5, 64]
     many = read_source_options({**LOG, "minPartitions": "200"})
     assert many.task_count(10_000) == 200
+
+
+def test_on_one_machine_no_more_tasks_are_cut_than_its_cores_have_use_for():
+    local = read_source_options(LOG, 2)
+    counts = [
+        local.task_count(rows) for rows in (0, 1, 50_000, 50_001, 400_000, 400_001, 1_000_000)
+    ]
+    assert counts == [0, 1, 1, 2, 2, 4, 6], "as many as cores, as long as none has 200,000 rows"
+    assert read_source_options(LOG, 16).task_count(400_000) == 8, "none has less than 50,000"
+    assert read_source_options(LOG).task_count(400_000) == 8
+    told = {**LOG, "rowsPerTask": "100000"}
+    assert read_source_options(told, 2).task_count(400_000) == 4, "what is given counts"
+    least = {**LOG, "minPartitions": "7", "maxTasks": "9"}
+    assert [read_source_options(least, 2).task_count(rows) for rows in (9, 10**9)] == [7, 9]

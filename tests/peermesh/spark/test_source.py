@@ -127,6 +127,17 @@ def test_an_empty_log_is_an_empty_table_and_a_thousand_partitions_are_one_task(s
     assert cut.select("partition", "offset").distinct().count() == 2_000
 
 
+def test_what_is_read_is_shared_by_the_cores_of_the_machine(spark, mesh):
+    endpoint, peers = mesh
+    log = endpoint.attach_log("long")
+    receipts = [log.append_batch(["x"] * 4_000) for _ in range(30)]
+    for receipt in receipts:
+        receipt.result(timeout=limit())
+    read = spark.read.format("peermesh").options(peers=peers, log="long")
+    assert read.load().rdd.getNumPartitions() == 2, "120,000 rows, and two cores"
+    assert read.option("rowsPerTask", "50000").load().rdd.getNumPartitions() == 3
+
+
 def test_what_belongs_to_the_sink_is_refused_where_it_is_read(spark, orders):
     frame = spark.read.format("peermesh").options(**orders[1], keyColumns="a")
     with pytest.raises(Exception, match="option keyColumns is of the sink"):

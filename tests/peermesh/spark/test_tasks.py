@@ -52,9 +52,10 @@ from peermesh.spark.options import ValueFormat
 from stores.log.runs import Run
 from wire.encoding import encode
 
-run = Run(0, 0, 2, 0, encode((None, encode("x"), None, encode("\u00e9"))))
-[batch] = log_batches([Piece(run, 0, 2)], "orders", ValueFormat.STRING)
-assert batch["value"].to_pylist() == ["x", "\u00e9"], batch["value"]
+texts = ["x", "\u00e9", "long" * 9, "longer" * 99]
+run = Run(0, 0, 4, 0, encode(tuple(each for text in texts for each in (None, encode(text)))))
+[batch] = log_batches([Piece(run, 0, 4)], "orders", ValueFormat.STRING)
+assert batch["value"].to_pylist() == texts, batch["value"]
 print("pandas" in sys.modules)
 """
     command = [sys.executable, "-c", program]
