@@ -36,7 +36,7 @@ def test_records_are_read_and_each_that_is_not_taken_is_left_alone():
     "text",
     [
         "null", "5", "", "[]", '{"n": 1}\n', '{"n": 1}\n{"n": 2}', '{"x": -0}',
-        '{"y": -0 , "n": 1}',
+        '{"x": -0 , "n": 1}',
         '{"x": Inf}', '{"x": NaN}', '{"n": 1}} {"r": {"n": 2}', '{"n": 1}}null{"r":{"n": 2}',
         '{"y": ' + "[" * 1_500 + "]" * 1_500 + "}", '{"y": ' + "1" * 1_200 + "}",
         '{"y": "' + "x" * RECORD_SIZE_MAX + '"}', '{"at": "2026-01-01T00:00:00"}',
@@ -45,6 +45,13 @@ def test_records_are_read_and_each_that_is_not_taken_is_left_alone():
 )  # fmt: skip
 def test_what_arrow_reads_in_another_way_it_does_not_get(text):
     assert read('{"n": 1}', text, '{"n": 2}', '{"n": 3}') == [1, None, 2, 3]
+
+
+def test_texts_are_searched_for_integers_below_zero_and_zero_where_a_real_is_one():
+    taken = ['{"y": -0 , "n": 2}', '{"n": -0}', '{"s": "-0,", "n": 3}']
+    assert read(*taken) == [2, 0, 3]
+    assert read('{"x": -0.0, "n": 1}') == [1]
+    assert read('{"x": -0.0, "n": 1}', *taken) == [1, None, None, None]
 
 
 def test_where_most_are_left_to_spark_no_time_is_lost_on_the_rest():
