@@ -127,12 +127,12 @@ def _candidates(
     """Give keys in their order, in parts of about ``count``."""
     others = {order_of(key): key for key in hidden if key in span}
     if not others:
-        yield from map(index.keys, index.places(span.start, span.stop, count, step))
+        yield from (keys for _, keys in index.parts(span.start, span.stop, count, step))
         return
     waiting, at = sorted(others), 0
-    for places in index.places(span.start, span.stop, count):
+    for places, found in index.parts(span.start, span.stop, count):
         end = bisect_right(waiting, places[-1], at)
-        keys = dict(zip(places, index.keys(places), strict=True))
+        keys = dict(zip(places, found, strict=True))
         keys.update((place, others[place]) for place in waiting[at:end])
         yield [keys[place] for place in sorted(keys)]
         at = end

@@ -31,7 +31,12 @@ KEYS = [encode(number) for number in range(40)]
 
 
 def listed(index, start=b"", stop=None):
-    return [key for places in index.places(start, stop, 7) for key in index.keys(places)]
+    """Give the keys in small parts, and see that large ones, whose keys are kept, have the same."""
+    small, large = (list(index.parts(start, stop, count)) for count in (7, 10_000))
+    assert all(places == list(map(order_of, keys)) for places, keys in [*small, *large])
+    found = [key for _, keys in small for key in keys]
+    assert [key for _, keys in large for key in keys] == found
+    return found
 
 
 def in_order(keys):
@@ -77,9 +82,12 @@ def test_places_are_every_so_many_th_of_a_stretch(count, step, size, start, stop
     index = KeyIndex(keys)
     index.catch_up(dict.fromkeys(keys))
     end = None if stop is None else order_of(encode(stop))
-    parts = list(index.places(order_of(encode(start)), end, size, step))
-    assert [key for part in parts for key in index.keys(part)] == keys[start:stop:step]
-    assert all(1 <= len(part) <= size for part in parts)
+    for _ in range(2):  # The second time, keys were looked up already.
+        parts = list(index.parts(order_of(encode(start)), end, size, step))
+        assert [key for _, part in parts for key in part] == keys[start:stop:step]
+        assert all(list(map(order_of, part)) == places for places, part in parts)
+        assert all(1 <= len(part) <= size for _, part in parts)
+        assert listed(index) == keys
 
 
 def test_many_keys_come_and_go_in_any_order():
@@ -102,6 +110,19 @@ def test_many_keys_come_and_go_in_any_order():
     assert listed(index) == []
 
 
+def test_neighbours_go_and_those_behind_them_stay():
+    keys = [encode(number) for number in range(8 * BLOCK_COUNT)]
+    present: dict[bytes, None] = dict.fromkeys(keys)
+    index = KeyIndex(present)
+    index.catch_up(present)
+    assert listed(index) == keys
+    for key in (gone := keys[BLOCK_COUNT : 3 * BLOCK_COUNT]):
+        del present[key]
+    index.note(gone)
+    index.catch_up(present)
+    assert listed(index) == list(present)
+
+
 @pytest.mark.parametrize("count", [30, 100, 999, 2_000])
 def test_keys_are_put_in_order_slice_by_slice_while_others_come_and_go(count):
     chance = Random(count)
@@ -119,7 +140,7 @@ def test_keys_are_put_in_order_slice_by_slice_while_others_come_and_go(count):
     index.catch_up(present)
     assert listed(index) == in_order(present)
     assert len(index) == len(present)
-    sizes = [len(block) for block in index.places(b"", None, 4_000)]
+    sizes = [len(block) for block, _ in index.parts(b"", None, 4_000)]
     assert max(sizes) <= 2 * BLOCK_COUNT
 
 
