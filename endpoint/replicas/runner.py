@@ -157,6 +157,8 @@ class Runner:
         self._idle: Questions[None] = Questions()
         self._turn = -1
         self._is_committing = self._is_letting_go = self._is_urged = self._has_failed = False
+        self._is_busy = False
+        """Several were answered in this turn: those that asked ask again in it, as a rule."""
         self._work = trio.lowlevel.ParkingLot()
         self._shrinkage = Shrinkage()
 
@@ -256,7 +258,7 @@ class Runner:
                 await self._work.park()
             else:
                 await trio.lowlevel.checkpoint()  # Others have their turn between two steps.
-            self._is_urged = False
+            self._is_urged = self._is_busy = False
             if self.error is None and self.core.has_work:
                 self._work_on()
             self.settle()
@@ -282,8 +284,12 @@ class Runner:
         return receipt
 
     def urge(self) -> None:
-        """See that what was asked leaves: at once if it is the first of this turn, else joined."""
-        if self._turn != self._host.turn:
+        """See that what was asked leaves: at once if it is alone and first in this turn, or joined.
+
+        What leaves is an entry of its own for all members and their disks.
+        """
+        is_only = len(self._receipts) == 1 and not self._is_busy
+        if is_only and self._turn != self._host.turn:
             self._turn = self._host.turn
             self.settle()
         elif not self._is_urged:
@@ -442,11 +448,13 @@ class Runner:
 
     def _resolve(self, outcome: Outcomes) -> None:
         receipts, result = self._receipts, outcome.result
+        before = len(receipts)
         for request in range(outcome.first_request, outcome.last_request + 1):
             receipt = receipts.pop(request, None)
             if receipt is not None:
                 for callback in receipt.resolve(result, outcome.first_request):
                     self._host.callbacks.call(callback)
+        self._is_busy = self._is_busy or before - len(receipts) > 1
         self.resolved_request = outcome.last_request
         if self.changed:
             self.changed.unpark_all()

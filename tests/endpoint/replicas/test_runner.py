@@ -132,3 +132,47 @@ async def test_a_store_compares_and_observes_by_its_part() -> None:
         await (await master.put("k", 1)).applied()
         await master.part.await_revision(1)
         assert await master.verify()
+
+
+async def _entries_of(endpoint: Endpoint, store: Any, count: int) -> int:
+    """Put so many at once, after something came, and give how many entries they became."""
+    endpoint.loop.turn += 1
+    before = store.statistics().sequence
+    receipts = [await store.put(number, before) for number in range(count)]
+    for receipt in receipts:
+        await receipt.applied()
+    return int(store.statistics().sequence) - before
+
+
+async def test_a_lone_request_leaves_at_once() -> None:
+    async with Endpoint() as endpoint, endpoint.attach_master("s") as store:
+        await (await store.put("k", 0)).applied()
+        endpoint.loop.turn += 1
+        assert (await store.put("k", 1)).is_resolved
+        assert await _entries_of(endpoint, store, 1) == 1
+
+
+async def test_requests_after_several_answers_become_one_entry() -> None:
+    async with Endpoint() as endpoint, endpoint.attach_master("s") as store:
+        await (await store.put("k", 0)).applied()  # The writer's registration is an entry, too.
+        assert await _entries_of(endpoint, store, 3) == 2  # The first one was alone when it left.
+        assert await _entries_of(endpoint, store, 3) == 1
+        assert await _entries_of(endpoint, store, 3) == 1
+
+
+async def test_a_lone_request_leaves_at_once_again_after_a_turn_of_several() -> None:
+    async with Endpoint() as endpoint, endpoint.attach_master("s") as store:
+        await _entries_of(endpoint, store, 3)
+        await _entries_of(endpoint, store, 1)  # It ends the turn of those that were answered.
+        endpoint.loop.turn += 1
+        assert (await store.put("k", 1)).is_resolved
+
+
+async def test_a_request_beside_others_that_wait_for_a_leader_is_joined() -> None:
+    with trio.fail_after(limit()):
+        async with Endpoint(name="a") as endpoint:
+            async with endpoint.attach_replica("s", voters=VOTERS) as store:
+                await store.put("k", 0)
+                endpoint.loop.turn += 1
+                await store.put("k", 1)
+                assert not store.runner.core.requests.is_sealed
