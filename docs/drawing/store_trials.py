@@ -102,9 +102,12 @@ class StoreTalk:
 
     def run(self) -> Sequence[str]:
         """Deliver everything; the disk has written when nothing else is under way."""
-        while self.wire or self.jobs:
+        while self.wire or self.jobs or any(core.has_work for core in self.cores.values()):
             if self.wire:
                 self.deliver(*self.wire.popleft())
+            elif not self.jobs:
+                for name, core in self.cores.items():
+                    self.carry_out(name, core.work(self.now_ns) if core.has_work else [])
             else:
                 self.steps.append(f"Note over {MASTER}: written")
                 self.carry_out(MASTER, self.cores[MASTER].persisted(self.jobs.popleft()))

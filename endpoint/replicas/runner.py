@@ -61,7 +61,6 @@ Result = TypeVar("Result")
 YIELD_COUNT: Final = 256
 """Mutations after which their author lets other tasks run, as publishers do."""
 
-
 _QUOTA_CODES: Final = {
     QuotaLevel.RELIEVED: StatusCode.QUOTA_RELIEVED,
     QuotaLevel.NEAR: StatusCode.QUOTA_NEAR,
@@ -254,10 +253,12 @@ class Runner:
     async def flush_forever(self) -> None:
         """Send what gathers while the tasks of one turn run, and do a step of longer work."""
         while self.error is None:
-            if not self._is_urged and not self.core.has_work:
+            is_idle = not self._is_urged and not self.core.has_work
+            if is_idle:
                 await self._work.park()
-            else:
-                await trio.lowlevel.checkpoint()  # Others have their turn between two steps.
+            if not is_idle or self._is_busy or self.core.has_work:
+                # Others have their turn between two steps, and those that were answered ask anew.
+                await trio.lowlevel.checkpoint()
             self._is_urged = self._is_busy = False
             if self.error is None and self.core.has_work:
                 self._work_on()

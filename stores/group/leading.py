@@ -243,15 +243,22 @@ class Leading:
             self._act(body)
             self._clock_ticks = 0
 
-    def settle(self) -> list[Effect]:
-        """End a step: what is new leaves at once, and once."""
+    @property
+    def has_word(self) -> bool:
+        """True if those that follow do not know yet how much is committed."""
+        return self._state.commit > self.feeding.told_commit and self.is_followed
+
+    def settle(self, *, is_last: bool) -> list[Effect]:
+        """End a step: what is new leaves once. A commit goes with entries, or with the last step.
+
+        The last one is that of a turn of the driver, in which callers that were answered ask anew.
+        """
         effects = self.feeding.take() + self._serve_reads()
         is_round = self._rounds.begins()
         self._rounds.round += is_round
-        commit, feeding = self._state.commit, self.feeding
-        if is_round or (commit > feeding.told_commit and self.is_followed):
+        if is_round or (is_last and self.has_word):
             effects.append(Broadcast(self._keepalive()))
-            feeding.told_commit = commit
+            self.feeding.told_commit = self._state.commit
         self._rounds.is_due = False
         return effects
 

@@ -142,16 +142,24 @@ class Member(MemberParts):
     def decide(self, request: object) -> Done | Answer | None:
         """Have a request judged, applied and answered in one step, where no other has a word.
 
-        ``None`` where that is not so: ``propose`` it. Call ``settle`` after some of these.
+        ``None`` where that is not so: ``propose`` it. ``settle`` once ``has_word``.
         """
         if self.leading is None or not self.ballot.is_settled:
             return None
         return self.leading.decide(request)
 
+    @property
+    def has_word(self) -> bool:
+        """True if those that follow do not know yet how much is committed.
+
+        Entries tell them, and the next tick. ``settle`` does at once: call it when no more is
+        proposed for now.
+        """
+        return self.leading is not None and self.leading.has_word
+
     def settle(self) -> list[Effect]:
-        """Tell those that follow what was decided."""
-        is_followed = self.leading is not None and self.leading.is_followed
-        return self._settle([]) if is_followed else []
+        """Tell those that follow what was decided, and what is committed."""
+        return self._settle([], is_last=True) if self.has_word else []
 
     def run_to(self, moment: Moment) -> None:
         """Have what a leader judges from now on bear this time, and not that of the last tick."""

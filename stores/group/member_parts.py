@@ -152,7 +152,7 @@ class MemberParts:
             return self.leading.advance()
         return self._following.persisted()
 
-    def _settle(self, effects: list[Effect]) -> list[Effect]:
+    def _settle(self, effects: list[Effect], *, is_last: bool = False) -> list[Effect]:
         """End a step: write what is new, say what is new, and hold words back for the ballot."""
         effects = effects + self._reconcile()
         while self.journal.keep():
@@ -160,7 +160,7 @@ class MemberParts:
         if self.leading is not None and self.leading.is_over:
             effects += self.leading.electorate.pass_on() + self._trigger(Trigger.MAJORITY_LOST)
         if self.leading is not None:
-            effects += self.leading.settle()
+            effects += self.leading.settle(is_last=is_last)
         write = self.journal.next_write()
         if write is not None:
             effects.append(write)

@@ -44,7 +44,7 @@ class Carrier:
         self._kept = KeptJournal()
         self._floor = floor
         self._queue = WriteQueue()
-        self._is_carrying = False
+        self._is_carrying = self._has_answered = False
         self._ticks = 0
 
     def carry_out(self, effects: Iterable[grouped.Effect]) -> None:
@@ -68,6 +68,26 @@ class Carrier:
     def restart(self) -> None:
         """Forget the journal of a replica in memory."""
         self._floor = 0
+
+    @property
+    def has_word(self) -> bool:
+        """True if others do not know yet what is committed: ``end_turn`` tells them."""
+        member = self._standing.member
+        return member is not None and member.has_word
+
+    def end_step(self) -> None:
+        """Tell others what is committed if one of them has an answer by this step.
+
+        It may look at any member now. Callers that are here ask anew in this turn, as a rule.
+        """
+        has_answered, self._has_answered = self._has_answered, False
+        if has_answered:
+            self.end_turn()
+
+    def end_turn(self) -> None:
+        """Tell others what is committed, if no entry has told them."""
+        if self._standing.member is not None:
+            self.carry_out(self._standing.member.settle())
 
     @property
     def is_writing(self) -> bool:
@@ -133,6 +153,9 @@ class Carrier:
                         self._standing.tell(effect)
                 case grouped.Committed(last=last):
                     self._look_at_floor(last)
+                case grouped.Replied(caller=(asker, _)):
+                    self._has_answered = self._has_answered or asker is not None
+                    self._hear(effect)
                 case _:
                     self._hear(effect)
 

@@ -148,11 +148,15 @@ class GroupCore(Life):
 
     @property
     def has_work(self) -> bool:
-        """True while there is something to do that is too long for one step."""
-        return self.proxies.has_work and not self._is_closed
+        """True while something is too long for one step, or waits for the end of the turn."""
+        is_over = self._is_closed or self._is_paused
+        return not is_over and (self.proxies.has_work or self.carrier.has_word)
 
     def work(self, now_ns: int) -> list[ReplicaEffect]:
-        """Take a step of it; raises ``DecodeError``."""
+        """Take a step of it; raises ``DecodeError``. What was asked goes first, with the commit."""
+        self._pump()
+        if not self._is_paused:
+            self.carrier.end_turn()
         self.proxies.work()
         return self._take()
 
@@ -233,12 +237,6 @@ class GroupCore(Life):
         """Take on what the handle of another one has asked for so far."""
         self.outbox = outbox
         outbox.rewind()
-
-    def force(self) -> list[ReplicaEffect]:
-        """Lead alone: a person says that the other voters are gone."""
-        if self.member is not None:
-            self._carry_out(self.member.force())
-        return self._take()
 
     def _pump(self) -> None:
         if not self._is_closed and not self._is_paused:
@@ -340,6 +338,7 @@ class GroupCore(Life):
 
     def _take(self) -> list[ReplicaEffect]:
         if not self._is_closed:
+            self.carrier.end_step()
             self._notice()
             self._show()
             self._desk.look_up()

@@ -214,6 +214,12 @@ class Life(Facts, ABC):
         self._start_member(self._make_member(stored))
         return self._take()
 
+    def force(self) -> list[ReplicaEffect]:
+        """Lead alone: a person says that the other voters are gone."""
+        if self.member is not None:
+            self._carry_out(self.member.force())
+        return self._take()
+
     def concede(self) -> list[ReplicaEffect]:
         """Stand still: another one leads, and its history may be another one.
 

@@ -109,7 +109,7 @@ class TableCore(GroupCore):
         """True while a page for a proxy waits, what is here is compared, or events are told."""
         machine = self.machine
         has_steps = machine.is_comparing or machine.telling.has_more
-        return (self.proxies.has_work or has_steps) and not self._is_closed
+        return super().has_work or (has_steps and not self._is_closed)
 
     def work(self, now_ns: int) -> list[ReplicaEffect]:
         """Take a step of each, and look up a page; raises ``DecodeError``."""

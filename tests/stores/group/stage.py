@@ -99,6 +99,7 @@ class Stage:
         result = getattr(member, call)(*arguments)
         value, effects = result if isinstance(result, tuple) else (None, result)
         self.carry(member, effects)
+        self.carry(member, member.settle())
         return value
 
     def leader(self):

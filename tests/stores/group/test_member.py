@@ -10,6 +10,7 @@ from channels import CumulativeAck, Event, Nack, UnknownConsumer
 from stores.group import electorate, followers, following, leading, reads, snapshots
 from stores.group.clock import Moment
 from stores.group.effects import (
+    Broadcast,
     Committed,
     Failed,
     HistoryConflict,
@@ -159,6 +160,48 @@ def test_without_a_majority_a_leader_takes_so_many_bytes_and_no_more(stage, monk
         assert stage.told[-1] == Failed("late", Setback.NO_ROOM, stage.ids[leader])
         stage.pass_on("abc", sync="abc")
         assert stage.members[leader].has_room
+
+
+def _acknowledged(stage):
+    """Have an entry of a on the disks of a and b, without the last step of a's turn."""
+    stage.write("a")
+    stage.sync("a", "b")
+    stage.pass_on("ab", kinds=(ToFollower,), sync="b")
+    (ack,) = [letter for letter in stage.mail if isinstance(letter[2], FromFollower)]
+    stage.clear()
+    leader = stage.members["a"]
+    before = leader.state.commit
+    effects = leader.receive(ack[0], ack[2])
+    assert leader.state.commit == before + 1
+    assert not [each for each in effects if isinstance(each, Broadcast)], "it waits for the turn"
+    return leader
+
+
+def test_a_commit_is_told_once_at_the_end_of_the_leader_s_turn(stage):
+    leader = _acknowledged(stage)
+    assert leader.has_word
+    (told,) = leader.settle()
+    assert isinstance(told.message, Keepalive)
+    assert told.message.commit == leader.state.commit
+    assert not leader.has_word
+    assert leader.settle() == []
+
+
+def test_an_entry_of_the_same_turn_tells_the_commit(stage):
+    leader = _acknowledged(stage)
+    effects = leader.propose("caller", Noop())
+    (told,) = [each for each in effects if isinstance(each, Broadcast)]
+    assert isinstance(told.message.message, Event)
+    assert told.message.commit == leader.state.commit
+    assert leader.settle() == []
+
+
+def test_a_commit_that_no_last_step_told_is_told_at_the_next_tick(stage):
+    leader = _acknowledged(stage)
+    effects = leader.tick(stage.moment("a"))
+    (told,) = [each for each in effects if isinstance(each, Broadcast)]
+    assert told.message.commit == leader.state.commit
+    assert not leader.has_word
 
 
 def test_learners_that_come_first_keep_no_voter_out(monkeypatch):

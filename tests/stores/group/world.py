@@ -126,6 +126,8 @@ class World:
             return
         result = call(*arguments)
         self.carry(member, result[1] if isinstance(result, tuple) else result)
+        if self.is_alive(member):
+            self.carry(member, member.settle())
 
     def tick(self, member):
         """Let a member's tick pass; those of a pause are left out, as all count as one."""

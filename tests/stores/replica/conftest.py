@@ -442,11 +442,15 @@ class World:
         """Deliver and commit until nothing is on its way; no time passes."""
         for node in self.nodes:
             node.flush()
-        while self.packets or any(node.commits for node in self.nodes):
+        while self.packets or any(node.commits or node.core.has_work for node in self.nodes):
             if self.packets:
                 self.deliver(self.packets.pop(0))
+            elif writing := [node for node in self.nodes if node.commits]:
+                writing[0].commit()
             else:
-                next(node for node in self.nodes if node.commits).commit()
+                for node in self.nodes:
+                    if node.core.has_work:
+                        node.run(node.core.work(self.now_ns))
 
     def tick(self, times: int = 1) -> None:
         """Let time pass, and everything arrive in between."""

@@ -15,7 +15,7 @@ from stores.group.messages import FromFollower, Keepalive, PreVote, TimeoutNow
 from stores.group.positions import START, MemberId
 from stores.group.roles import Role
 from stores.group.words import Ask
-from stores.outcomes import Refused
+from stores.outcomes import Applied, Refused
 from stores.replica.asked import outbox
 from stores.replica.beginning import PATIENCE_TICKS, Beginning, World
 from stores.replica.core import LATE_NS
@@ -103,9 +103,12 @@ class Mesh:
                 case _:
                     self.told[name].append(effect)
 
-    def work(self) -> None:
-        """Pass all letters on, and do the writes of all whose disks are not slow."""
-        while self.mail or any(self.writes[name] for name in self.cores if name not in self.slow):
+    def work(self, *, ends_turns: bool = True) -> None:
+        """Pass all letters on, and do the writes of all whose disks are not slow.
+
+        What waits for the end of a turn is left unless it ``ends_turns``.
+        """
+        while self.mail or any(self._has_work(name, ends_turns=ends_turns) for name in self.cores):
             while self.mail:
                 sender, to, payload = self.mail.popleft()
                 if to in self.cores and not {sender, to} & self.cut:
@@ -115,6 +118,12 @@ class Mesh:
             for name in self.cores:
                 if name not in self.slow:
                     self.write(name)
+                if ends_turns and self.cores[name].has_work:
+                    self.take(name, self.cores[name].work(self.now_ns))
+
+    def _has_work(self, name: str, *, ends_turns: bool) -> bool:
+        is_writing = name not in self.slow and bool(self.writes[name])
+        return is_writing or (ends_turns and self.cores[name].has_work)
 
     def write(self, name: str) -> None:
         """Have a disk do what it was asked."""
@@ -202,6 +211,31 @@ def test_a_receipt_comes_once_a_majority_has_it_on_its_disks() -> None:
     assert mesh.said(other, FromFollower)
     mesh.work()
     assert len(mesh.outcomes(leader)) == 2
+
+
+def test_what_another_member_asked_for_is_told_in_the_step_that_commits_it() -> None:
+    mesh = Mesh()
+    leader = mesh.lead()
+    asking = next(name for name in "abc" if name != leader)
+    mesh.put(asking)
+    mesh.work()
+    mesh.put(asking)
+    mesh.work(ends_turns=False)
+    assert mesh.outcomes(asking) == [Applied(1), Applied(2)]
+    assert [core.revision for core in mesh.cores.values()] == [2, 2, 2]
+
+
+def test_what_the_leader_asked_for_is_told_others_at_the_end_of_its_turn() -> None:
+    mesh = Mesh()
+    leader = mesh.lead()
+    mesh.put(leader)
+    mesh.work()
+    mesh.put(leader)
+    mesh.work(ends_turns=False)
+    assert mesh.outcomes(leader) == [Applied(1), Applied(2)]
+    assert sorted(core.revision for core in mesh.cores.values()) == [1, 1, 2]
+    mesh.work()
+    assert [core.revision for core in mesh.cores.values()] == [2, 2, 2]
 
 
 def test_a_write_that_failed_ends_the_replica_and_counts_for_nothing() -> None:
