@@ -60,6 +60,11 @@ Result = TypeVar("Result")
 
 YIELD_COUNT: Final = 256
 """Mutations after which their author lets other tasks run, as publishers do."""
+JOINED_TURNS: Final = 4
+"""Turns of an author whose requests leave together while as many wait for answers already: a
+message to each member, and a sync at each disk, serve four times as many, and none is waited for in
+vain meanwhile."""
+
 
 _QUOTA_CODES: Final = {
     QuotaLevel.RELIEVED: StatusCode.QUOTA_RELIEVED,
@@ -259,6 +264,9 @@ class Runner:
             if not is_idle or self._is_busy or self.core.has_work:
                 # Others have their turn between two steps, and those that were answered ask anew.
                 await trio.lowlevel.checkpoint()
+            if len(self._receipts) > JOINED_TURNS * YIELD_COUNT:
+                for _ in range(JOINED_TURNS - 1):
+                    await trio.lowlevel.checkpoint()
             self._is_urged = self._is_busy = False
             if self.error is None and self.core.has_work:
                 self._work_on()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import trio
 
 from endpoint import Endpoint
 from endpoint.replicas.parts import Core
-from endpoint.replicas.runner import Runner
+from endpoint.replicas.runner import JOINED_TURNS, YIELD_COUNT, Runner
 from handshake.roles import ALL_RIGHTS
 from peermesh.testing.time_limits import limit
 
@@ -176,3 +177,26 @@ async def test_a_request_beside_others_that_wait_for_a_leader_is_joined() -> Non
                 endpoint.loop.turn += 1
                 await store.put("k", 1)
                 assert not store.runner.core.requests.is_sealed
+
+
+async def test_turns_of_an_author_who_waits_for_nothing_leave_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("endpoint.loop.TICK_SECONDS", 3_600.0)  # A tick sends what waits, too.
+    async with Endpoint(name="a") as endpoint:
+        async with endpoint.attach_replica("s", voters=VOTERS) as store:
+            runner, sent = store.runner, list[int]()
+
+            def settle() -> None:
+                sent.append(runner.core.requests.last_request)
+
+            monkeypatch.setattr(runner, "settle", settle)
+            for number in range(3 * JOINED_TURNS * YIELD_COUNT):
+                await store.put(number, 0)
+            early = [last for last in sent if last <= JOINED_TURNS * YIELD_COUNT]
+            late = [last for last in sent if last > JOINED_TURNS * YIELD_COUNT]
+            assert len(early) > 1, "while little is under way, all of it leaves soon"
+            assert all(
+                later - earlier >= JOINED_TURNS * YIELD_COUNT for earlier, later in pairwise(late)
+            )
+            monkeypatch.undo()
