@@ -27,13 +27,12 @@ class Rows:
     @classmethod
     def of(cls, columns: Columns, keys: Sequence[bytes]) -> Rows:
         """Give the entries of those keys that are there, in the order of the keys."""
-        found = list(map(columns.values.get, keys))
-        values = list(filter(None, found))  # A value is never empty.
-        if len(values) < len(keys):
-            keys = list(compress(keys, found))
+        values = list(map(columns.values.get, keys))
+        if None in values:
+            keys = [key for key, value in zip(keys, values, strict=True) if value is not None]
         return cls(
             keys,
-            values,
+            [value for value in values if value is not None],
             list(map(columns.revisions.__getitem__, keys)),
             list(map(columns.expiries.get, keys)) if columns.expiries else (),
         )
