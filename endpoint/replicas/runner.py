@@ -261,7 +261,7 @@ class Runner:
             is_idle = not self._is_urged and not self.core.has_work
             if is_idle:
                 await self._work.park()
-            if not is_idle or not self._is_urged or self._is_busy:
+            if not is_idle or self._is_busy or self.core.has_work:
                 # Others have their turn between two steps, and those that were answered ask anew.
                 await trio.lowlevel.checkpoint()
             if len(self._receipts) > JOINED_TURNS * YIELD_COUNT:
