@@ -69,15 +69,13 @@ def _publish_from_thread(
     """A thread puts in, the pump takes out or parks, and releases what is parked."""
     scenario = world.plan.scenario
     source = scenario.paths[flow][0]
-    after = world.copy()
-    may_put = len(world.pending) < PENDING and not after.parking(source).is_full(flow)
+    may_put = len(world.pending) < PENDING and not world.copy().parking(source).is_full(flow)
     if total < scenario.messages[flow] and may_put:
         after = world.copy()
         after.set("pending", (*world.pending, flow))
         yield True, after
-    if not is_blocked and flow in world.copy().parking(source).lanes():
-        after = world.copy()
-        after.parking(source).release(flow)
+    after = world.copy()
+    if not is_blocked and _release(after.parking(source), flow):
         after.send(flow, forced=False)
         yield True, after
     if world.pending[:1] == (flow,):
@@ -87,6 +85,20 @@ def _publish_from_thread(
         if passed:
             after.send(flow, forced=False)
         yield True, after
+
+
+def _release(parking: Any, flow: int) -> bool:
+    """Release the first message of a flow as the pump does: its batch, or out of its lane."""
+    batch = parking.first_batch()
+    if batch is not None and list(batch.ways) == [flow]:
+        parking.release_batch()
+        return True
+    if flow in parking.ways_in_batches():
+        parking.divide()
+    is_there = flow in parking.lanes()
+    if is_there:
+        parking.release(flow)
+    return is_there
 
 
 def _travel(world: World) -> Iterator[tuple[bool, World]]:

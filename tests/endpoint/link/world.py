@@ -353,7 +353,8 @@ class World:
     def total(self, flow: int) -> int:
         """Count what was published, whether or not it has left its thread."""
         source = self.plan.scenario.paths[flow][0]
-        parked = dict(self.parts[self.plan.parking_index[source]]).get(flow, 0)
+        batches, lanes = self.parts[self.plan.parking_index[source]]
+        parked = batches.count(flow) + dict(lanes).get(flow, 0)
         return self.sent[flow] + parked + self.pending.count(flow)
 
     def is_later(self, flow: int) -> bool:
@@ -669,9 +670,12 @@ class Plan:
         box._monitor.silent_seconds = silent
 
     def _freeze_parking(self, parking: Any) -> Key:
-        return tuple(sorted((way, lane.count) for way, lane in parking._lanes.items()))
+        batches = tuple(way for batch in parking._batches for way in batch.ways)
+        return batches, tuple(sorted((way, lane.count) for way, lane in parking._lanes.items()))
 
     def _thaw_parking(self, parking: Any, state: Key) -> None:
-        for way, count in state:
-            for _ in range(count):
-                parking.pass_by([way], [b""], lambda _: True, 0)
+        batches, lanes = state
+        for way in (*batches, *(way for way, count in lanes for _ in range(count))):
+            parking.pass_by([way], [b""], lambda _: True, 0)
+        if lanes:
+            parking.divide()
