@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from operator import add
 from typing import Final, Protocol
 
 from stores.order import order_of
 from stores.scanning import Page, Span
 from stores.table import Entry
 from stores.table.rows import Rows
-from stores.table.strings import Strings, ends_of
+from stores.table.strings import Strings
 from stores.work import SLICE_COUNT, Job
 from wire.errors import DecodeError, InvalidData
 from wire.limits import KIB
@@ -130,15 +132,8 @@ def _shown(rows: Rows, *, has_values: bool) -> Rows:
 
 def _fitting(rows: Rows) -> Rows:
     """Lay out the first rows that an answer has room for; there is room for one of any size."""
-    keys, values = ends_of(rows.keys), ends_of(rows.values)
-
-    def size(count: int) -> int:
-        return keys[count] + (values[count] if rows.values else 0)
-
-    count = max(1, bisect_right(range(1, len(keys)), ANSWER_SIZE_MAX, key=size))
-    first = rows.first(count)
-    return replace(
-        first,
-        keys=Strings(b"".join(first.keys), keys[: count + 1]),
-        values=Strings(b"".join(first.values), values[: count + 1]),
-    )
+    sizes: Iterable[int] = map(len, rows.keys)
+    if rows.values:
+        sizes = map(add, sizes, map(len, rows.values))
+    first = rows.first(max(1, bisect_right(list(accumulate(sizes)), ANSWER_SIZE_MAX)))
+    return replace(first, keys=Strings.of(first.keys), values=Strings.of(first.values))

@@ -56,8 +56,11 @@ class Strings(Sequence[bytes]):
     def __getitem__(self, at: slice) -> list[bytes]: ...
 
     def __getitem__(self, at: int | slice) -> bytes | list[bytes]:
-        """Cut all out, and give one or several of them."""
-        return list(self)[at]
+        """Cut one or several of them out."""
+        if isinstance(at, slice):
+            return list(self)[at]
+        number = range(len(self))[at]
+        return self.content[self.ends[number] : self.ends[number + 1]]
 
     def __eq__(self, other: object) -> bool:
         """Tell whether the other sequence has the same strings."""
