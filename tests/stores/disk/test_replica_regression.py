@@ -60,7 +60,7 @@ class Member:
     def write(self, term: int) -> None:
         for _ in range(3):
             self.journal.append(TimeEntry(term, Times(1, 1)))
-        write = self.journal.next_write()
+        write = self.journal.next_write(lambda _: 1)
         assert write is not None
         self.carry([write])
 

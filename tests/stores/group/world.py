@@ -40,6 +40,9 @@ from tests.stores.group.disk import Disk, empty_file
 from tests.stores.group.lists import Lists, Noop
 
 TICK_MS = 100.0
+TURN_MS = 3.0
+"""How long a turn of a driver takes at most: other members' words and clients' come meanwhile."""
+
 STORM_MS = 12_000
 LEVEL_MS = 1_000
 """After so long without a client all have the same: some rounds."""
@@ -65,6 +68,8 @@ class World:
         """No member is told of a disk at all."""
         self.fills_up = random.random() < 0.5
         """Leaders replace and add voters by themselves, and not only when told to."""
+        self.joins_turns = seed % 3 == 0
+        """A commit is told some steps later, as by a driver whose callers ask anew meanwhile."""
         self.lives = dict.fromkeys(self.names, 0)
         self.voters = tuple(MemberId(name, 0) for name in self.names[: self.target])
         self.disks = {name: Disk(MemberId(name, 0), empty_file(self.voters)) for name in self.names}
@@ -126,7 +131,9 @@ class World:
             return
         result = call(*arguments)
         self.carry(member, result[1] if isinstance(result, tuple) else result)
-        if self.is_alive(member):
+        if self.joins_turns and self.is_alive(member) and member.has_word:
+            self.after(self.random.uniform(0, TURN_MS), self.feed, member, member.settle)
+        elif self.is_alive(member):
             self.carry(member, member.settle())
 
     def tick(self, member):
