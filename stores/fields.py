@@ -25,6 +25,9 @@ from wire.errors import DecodeError, ErrorCode
 
 _ItemT = TypeVar("_ItemT")
 _COUNT_END: Final = 1 << 64
+_REVISION_END: Final = 1 << 63
+"""More mutations than a store can have, and where the 64-bit numbers of other systems end."""
+
 _ONLY_BYTES: Final[set[type]] = {bytes}
 
 
@@ -40,6 +43,13 @@ def count(value: object) -> int:
     if type(value) is not int or not 0 <= value < _COUNT_END:
         raise _refusal("a count", value)
     return value
+
+
+def revision(value: object) -> int:
+    """Accept the number of a mutation: the next ones have numbers, too."""
+    if (found := count(value)) >= _REVISION_END:
+        raise _refusal("a revision", value)
+    return found
 
 
 def optional_count(value: object) -> int | None:
@@ -179,6 +189,14 @@ def counts(value: object) -> list[int]:
     if type(value) is not list or not _are_counts(value):
         raise _refusal("an array of counts", value)
     return value
+
+
+def revisions(value: object) -> list[int]:
+    """Accept an array of revisions, maybe of none."""
+    found = counts(value)
+    if found:
+        revision(max(found))
+    return found
 
 
 # -- the parts of batches, outcomes and answers ---------------------------------------------------

@@ -35,7 +35,7 @@ class KeyIndex:
         self._block_keys: list[list[bytes] | None] = []
         """The keys of each block, from the first scan as a whole until it changes: to look a
         million of them up takes longer than all else that a scan does."""
-        coming = list(keys)
+        coming = tuple(keys)  # The collector of cycles looks at a tuple of bytes once only.
         self._expected_count = len(coming)
         self._coming = iter(coming)
         self._noted: dict[bytes, None] = {}

@@ -183,7 +183,8 @@ def restored(
     for at, key in enumerate(columns.values):
         if (expires_at_ns := columns.expiries.get(key)) is not None:
             expiries += (at, expires_at_ns)
-    entries = EntriesPart(pairs, list(map(columns.revisions.__getitem__, columns.values)), expiries)
+    revisions = map(columns.revisions.__getitem__, columns.values)
+    entries = EntriesPart(tuple(pairs), tuple(revisions), tuple(expiries))
     if not meta.machine:
         rows = tuple(
             LedgerRow(row.writer, row.number, row.last_request, row.outcomes)

@@ -110,7 +110,7 @@ _requests: Final = fields.list_of(_request, RUN_COUNT_MAX)
 def _stamp(value: object) -> Stamp:
     match value:
         case [term, revision]:
-            return Stamp(fields.count(term), fields.count(revision))
+            return Stamp(fields.count(term), fields.revision(revision))
         case _:
             raise DecodeError("a state that was read has a term and a revision")
 
@@ -141,7 +141,7 @@ def _rows(value: object) -> Rows:
             rows = Rows(
                 _strings(keys, key_ends),
                 _strings(values, value_ends),
-                unpacked("Q", fields.byte_string(revisions)).tolist(),
+                fields.revisions(unpacked("Q", fields.byte_string(revisions)).tolist()),
                 fields.list_of(fields.optional_count, PAGE_COUNT_MAX)(expiries),
             )
         case _:
@@ -208,14 +208,14 @@ def _session(value: object) -> SessionRow:
 
 def _entries(pairs: object, revisions: object, expiries: object) -> EntriesPart:
     keys_and_values = fields.byte_strings(pairs, 2 * CHUNK_COUNT_MAX)
-    numbers, at_ns = fields.counts(revisions), fields.counts(expiries)
+    numbers, at_ns = fields.revisions(revisions), fields.counts(expiries)
     if len(keys_and_values) != 2 * len(numbers) or len(at_ns) % 2:
         raise DecodeError("a part of a snapshot has columns of several lengths")
     if at_ns and max(at_ns[::2]) >= len(numbers):
         raise DecodeError("a part of a snapshot has an expiry of an entry that is not there")
     if b"" in keys_and_values:
         raise DecodeError("a part of a snapshot has an empty key or value")
-    return EntriesPart(keys_and_values, numbers, at_ns)
+    return EntriesPart(tuple(keys_and_values), tuple(numbers), tuple(at_ns))
 
 
 def _outcomes(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
@@ -246,7 +246,7 @@ _REQUESTS: Final[dict[int, shapes.Shape[TableRequest]]] = {
 _PARTS: Final[dict[int, shapes.Shape[Part]]] = {
     32: (
         HeadPart,
-        (fields.count, shapes.position, fields.count, shapes.quota, shapes.reigns),
+        (fields.revision, shapes.position, fields.count, shapes.quota, shapes.reigns),
     ),
     33: (_entries, (shapes.as_is, shapes.as_is, shapes.as_is)),
     34: (WritersPart, (shapes.ledger_rows,)),

@@ -6,6 +6,7 @@ that is applied later changes it.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,13 +42,16 @@ class HeadPart:
 
 @dataclass(frozen=True, slots=True)
 class EntriesPart:
-    """Some of the entries, as columns: they are encoded at a third of the cost."""
+    """Some of the entries, as columns: they are encoded at a third of the cost.
 
-    pairs: Sequence[bytes]
+    Tuples, at which the collector of cycles looks once only: a snapshot may have a million.
+    """
+
+    pairs: tuple[bytes, ...]
     """Key, value, key, value, and so on."""
-    revisions: Sequence[int]
+    revisions: tuple[int, ...]
     """One for each pair."""
-    expiries: Sequence[int] = ()
+    expiries: tuple[int, ...] = ()
     """Position of a pair, its expiry in ns, and so on; only for those that have one."""
 
 
@@ -69,24 +73,25 @@ Part = HeadPart | EntriesPart | WritersPart | SessionsPart
 
 
 class _Entries(NamedTuple):
-    keys: Sequence[bytes]
-    values: Sequence[bytes]
-    revisions: Sequence[int]
-    expiries: Sequence[int | None]
+    keys: tuple[bytes, ...]
+    values: tuple[bytes, ...]
+    revisions: array[int]
+    expiries: tuple[int | None, ...]
     """Empty if none expires."""
+    largest: int
+    """No key with its value has more bytes."""
 
     @classmethod
     def of(cls, columns: Columns) -> _Entries:
-        keys = list(columns.values)
-        expiries = list(map(columns.expiries.get, keys)) if columns.expiries else []
+        keys = tuple(columns.values)
+        expiries = tuple(map(columns.expiries.get, keys)) if columns.expiries else ()
         # They enter and leave together, and so stand in one order.
-        revisions = columns.revisions
-        return cls(keys, list(columns.values.values()), list(revisions.values()), expiries)
+        revisions = array("Q", columns.revisions.values())
+        return cls(keys, tuple(columns.values.values()), revisions, expiries, columns.largest)
 
     def ends(self) -> list[int]:
         """Find where each part ends; one entry always fits in a part."""
-        largest = max(map(len, self.keys), default=0) + max(map(len, self.values), default=0)
-        if (largest + ENTRY_SIZE) * CHUNK_COUNT_MAX <= CHUNK_SIZE_MAX:  # in a third of the time
+        if (self.largest + ENTRY_SIZE) * CHUNK_COUNT_MAX <= CHUNK_SIZE_MAX:  # in no time
             count = len(self.keys)
             return [*range(CHUNK_COUNT_MAX, count, CHUNK_COUNT_MAX), *([count] if count else [])]
         sizes = map(add, map(len, self.keys), map(len, self.values))
@@ -106,7 +111,7 @@ class _Entries(NamedTuple):
         if not hidden and not self.expiries:
             pairs = [b""] * (2 * (end - start))
             pairs[::2], pairs[1::2] = self.keys[start:end], self.values[start:end]
-            return EntriesPart(pairs, self.revisions[start:end])
+            return EntriesPart(tuple(pairs), tuple(self.revisions[start:end]))
         for at in range(start, end):
             if (key := self.keys[at]) in hidden:
                 continue
@@ -115,7 +120,7 @@ class _Entries(NamedTuple):
                 expiries += (len(revisions), expires_at_ns)
             pairs += (key, self.values[at])
             revisions.append(self.revisions[at])
-        return EntriesPart(pairs, revisions, expiries)
+        return EntriesPart(tuple(pairs), tuple(revisions), tuple(expiries))
 
 
 class Frozen(Sequence[Part]):
@@ -247,5 +252,6 @@ def _take_entries(part: EntriesPart, columns: Columns) -> None:
     columns.values.update(zip(keys, values, strict=True))
     columns.revisions.update(zip(keys, part.revisions, strict=True))
     columns.size += sum(map(len, part.pairs))
+    columns.note_largest(keys, values)
     for at, expires_at_ns in zip(part.expiries[::2], part.expiries[1::2], strict=True):
         columns.expiries[keys[at]] = expires_at_ns

@@ -49,7 +49,7 @@ class Columns:
     nothing; and a run of puts enters at the speed of ``dict.update``.
     """
 
-    __slots__ = ("expiries", "revisions", "size", "values")
+    __slots__ = ("expiries", "largest", "revisions", "size", "values")
 
     def __init__(self) -> None:
         """Hold nothing."""
@@ -60,6 +60,8 @@ class Columns:
         self.size = 0
         """Bytes of all keys and values, encoded. Code that fills the dicts itself calls
         ``measure`` afterwards."""
+        self.largest = 0
+        """More bytes than this no key has ever had together with its value."""
 
     def __len__(self) -> int:
         """Count the entries."""
@@ -95,6 +97,7 @@ class Columns:
             return
         before = self.values.get(key)
         self.size += len(entry.value) + (len(key) if before is None else -len(before))
+        self.largest = max(self.largest, len(key) + len(entry.value))
         self.values[key] = entry.value
         self.revisions[key] = entry.revision
         self.expire(key, entry.expires_at_ns)
@@ -106,10 +109,13 @@ class Columns:
             key, value = keys[0], values[0]
             before = known.get(key)
             self.size += len(value) + (len(key) if before is None else -len(before))
+            if (size := len(key) + len(value)) > self.largest:
+                self.largest = size
             known[key] = value
             self.revisions[key] = first_revision
             return
         count = len(known)
+        self.note_largest(keys, values)
         replaced = list(map(known.get, keys))
         known.update(zip(keys, values, strict=True))
         last_revision = first_revision + len(keys)
@@ -139,6 +145,11 @@ class Columns:
     def measure(self) -> None:
         """Count the bytes anew, after the dicts were filled directly."""
         self.size = sum(map(len, self.values)) + sum(map(len, self.values.values()))
+        self.largest = _largest(self.values, self.values.values())
+
+    def note_largest(self, keys: Iterable[bytes], values: Iterable[bytes]) -> None:
+        """Take note of keys that were filled in directly, with their values."""
+        self.largest = max(self.largest, _largest(keys, values))
 
     def copy(self) -> Columns:
         """Copy the references: a millisecond for 100,000 entries."""
@@ -146,8 +157,13 @@ class Columns:
         columns.values = self.values.copy()
         columns.revisions = self.revisions.copy()
         columns.expiries = self.expiries.copy()
-        columns.size = self.size
+        columns.size, columns.largest = self.size, self.largest
         return columns
+
+
+def _largest(keys: Iterable[bytes], values: Iterable[bytes]) -> int:
+    """Give what no key has more bytes than with its value: what the largest ones have together."""
+    return max(map(len, keys), default=0) + max(map(len, values), default=0)
 
 
 def _growth(

@@ -45,8 +45,8 @@ KEYS = [encode(f"key{number}" * (1 + number)) for number in range(4)]
 VALUES = [encode("v" * size) for size in (0, 1, 30, 300)]
 
 
-def recount(columns: Columns) -> int:
-    return sum(len(key) + len(value) for key, value in columns.values.items())
+def sizes(columns: Columns) -> list[int]:
+    return [len(key) + len(value) for key, value in columns.values.items()]
 
 
 # -- what is counted -------------------------------------------------------------------------------
@@ -78,8 +78,10 @@ def test_the_bytes_of_a_table_are_those_of_its_keys_and_values(actions: list[Act
     table = Table()
     for action in actions:
         table.apply(action)
-        assert table.columns.size == recount(table.columns)
+        assert table.columns.size == sum(sizes(table.columns))
         assert table.columns.copy().size == table.columns.size
+        largest = table.columns.largest
+        assert table.columns.copy().largest == largest >= max(sizes(table.columns), default=0)
 
 
 @given(st.dictionaries(_keys, st.sampled_from(VALUES)))
@@ -90,7 +92,7 @@ def test_a_snapshot_brings_the_bytes_with_it(content: dict[bytes, bytes]) -> Non
     head = HeadPart(9, START, len(columns))
     machine = TableMachine()
     machine.install(Frozen(head, columns, {}, ()))
-    assert machine.size == recount(columns)
+    assert machine.size == sum(sizes(columns))
 
 
 # -- what is refused -------------------------------------------------------------------------------

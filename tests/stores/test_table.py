@@ -210,6 +210,10 @@ def test_events_say_who_wrote_and_which_mutation_it_was(table):
 # -- columns -------------------------------------------------------------------------------------
 
 
+def largest_in(columns):
+    return max(len(key) + len(value) for key, value in columns.values.items())
+
+
 def measured(columns: Columns) -> int:
     """Count the bytes of all that is there, as ``size`` should."""
     return sum(len(key) + len(value) for key, value in columns.values.items())
@@ -241,9 +245,11 @@ def test_the_size_is_that_of_all_keys_and_values(table, pairs):
     assert columns.revisions == {b"key": 1, b"other": 2} | last
     assert table.revision == 2 + len(pairs) // 2
     assert columns.copy().size == columns.size
-    columns.size = 0
+    assert columns.largest >= largest_in(columns)
+    columns.size = columns.largest = 0
     columns.measure()
     assert columns.size == measured(columns)
+    assert columns.largest >= largest_in(columns)
 
 
 def test_the_size_follows_entries_that_are_set_and_removed_one_by_one():

@@ -88,7 +88,7 @@ CONTENTS = [
     messages.ToFollower(3, 4, UnknownConsumer(3)),
     messages.FromFollower(3, 4, is_whole=False, message=CumulativeAck(3, 9)),
     messages.FromFollower(3, 4, is_whole=True, message=Nack(3, (5, 6))),
-    messages.SnapshotPart(3, 4, 5, parts.EntriesPart([b"a", b"\x01"], [4], [])),
+    messages.SnapshotPart(3, 4, 5, parts.EntriesPart((b"a", b"\x01"), (4,), ())),
     messages.SnapshotAck(3, 4, 5),
     messages.ReadIndex(3, 4),
     messages.ReadFrom(3, 4, 5),

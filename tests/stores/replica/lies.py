@@ -103,7 +103,7 @@ def answers(own: MemberId, term: int, *far: int) -> list[Message | Word]:
         ToFollower(term, None, channels.Heartbeat(term, FAR), FAR),
         ToFollower(term, 1, channels.RetransmitFailed(term, 1)),
         ToFollower(term, 1, channels.UnknownConsumer(term)),
-        SnapshotPart(term, 1, 0, EntriesPart([encode("k"), encode("forged")], [FAR], [])),
+        SnapshotPart(term, 1, 0, EntriesPart((encode("k"), encode("forged")), (FAR,), ())),
         ReadFrom(term, 1, FAR),
         HigherTerm(term),
         TimeoutNow(term),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 
 import cbor2
@@ -28,8 +29,9 @@ from stores.questions import (
 )
 from stores.quota import Quota
 from stores.scanning import PAGE_COUNT_MAX
-from stores.table import Columns, Entry, bodies, codec, parts
+from stores.table import Columns, Entry, Table, bodies, codec, parts
 from stores.table.lineage import Reign
+from stores.table.overlay import Layer
 from stores.table.rows import Rows
 from stores.table.writers import LedgerRow, Writers
 from stores.work import SLICE_COUNT
@@ -44,7 +46,7 @@ OUTCOMES = (Outcome(1, 2, Applied(7)), Outcome(3, 3, Refused(ErrorCode.GUARD_FAI
 
 STAMP = bodies.Stamp(3, 40)
 TWO_ROWS = Rows([b"a", b"b"], [b"\x01", b"\x02"], [7, 8], (None, 5))
-FULL = Rows([b"a"] * PAGE_COUNT_MAX, [b"\x01"] * PAGE_COUNT_MAX, [2**64 - 1] * PAGE_COUNT_MAX)
+FULL = Rows([b"a"] * PAGE_COUNT_MAX, [b"\x01"] * PAGE_COUNT_MAX, [2**63 - 1] * PAGE_COUNT_MAX)
 
 READERS = {
     "body": (codec.encode_body, codec.decode_body),
@@ -71,7 +73,7 @@ GOOD = [
     ("request", bodies.ChangeQuota(Quota(1, None))),
     ("request", bodies.Compare(2**64 - 1)),
     ("part", parts.HeadPart(5, Position(2, 9), 1, Quota(9, 9), (Reign(1, 1), Reign(2, 8)))),
-    ("part", parts.EntriesPart([b"a", b"\x01", b"b", b"\x02"], [4, 5], [1, 99])),
+    ("part", parts.EntriesPart((b"a", b"\x01", b"b", b"\x02"), (4, 5), (1, 99))),
     ("part", parts.WritersPart((LedgerRow(WRITER, 3, 3, OUTCOMES),))),
     ("answer", bodies.Registration(4, 0)),
     ("answer", OUTCOMES),
@@ -104,7 +106,7 @@ GOOD = [
     ("body", ExpireCommand([bytes(KEY_SIZE_MAX)])),
     ("body", bodies.SessionsEnded((1,) * 4_096, None)),
     ("request", bodies.Write(8, (PUT,) * 256, 2)),
-    ("part", parts.EntriesPart([b"a", b"\x01"] * CHUNK_COUNT_MAX, [1] * CHUNK_COUNT_MAX, [0, 1])),
+    ("part", parts.EntriesPart((b"a", b"\x01") * CHUNK_COUNT_MAX, (1,) * CHUNK_COUNT_MAX, (0, 1))),
     ("part", parts.SessionsPart((bodies.SessionRow(7, NONCE, 5),) * 4_096)),
     ("answer", bodies.Found(STAMP, ReadAnswerCommand(1, FULL, b"b"))),
 ]
@@ -318,6 +320,10 @@ def test_bad_bytes_are_one_clear_error(kind, value):
         ("part", [33, [b"a", b"\x01"], [1], [1, 5]], "an expiry of an entry that is not there"),
         ("part", [33, [b"a", b"\x01"], [1], [0, 0, 1, 0]], "an expiry of an entry that is not"),
         ("part", [33, [b"a", b""], [1], []], "an empty key or value"),
+        ("part", [33, [b"a", b"\x01", b"b", b"\x01"], [2**63, 1], []], "where a revision belongs"),
+        ("part", [32, 2**63, [1, 1], 0, [None, None, "refuse"], []], "where a revision belongs"),
+        ("answer", page(revisions=revisions(7, 2**63)), "where a revision belongs"),
+        ("request", [20, [1, 2**63], True, [1, 2, b"a", True]], "where a revision belongs"),
     ],
 )
 def test_a_refusal_says_what_came(kind, value, said):
@@ -355,7 +361,7 @@ def check(encode, decode, raw):
 ROW = LedgerRow(WRITER, 1, 0, ())
 SESSION = bodies.SessionRow(7, NONCE, 5)
 SMALL_HEAD = parts.HeadPart(2, Position(1, 2), 1)
-ONE_ENTRY = parts.EntriesPart([b"a", b"\x01"], [1], [0, 9])
+ONE_ENTRY = parts.EntriesPart((b"a", b"\x01"), (1,), (0, 9))
 
 
 @pytest.mark.parametrize(
@@ -405,7 +411,7 @@ def test_a_state_has_as_many_writers_sessions_and_terms_as_there_may_be(monkeypa
 
 
 def test_a_state_is_put_together_from_several_parts_of_each_kind():
-    second = parts.EntriesPart([b"b", b"\x02\x02", b"c", b"\x03"], [2, 3], [0, 7, 1, 8])
+    second = parts.EntriesPart((b"b", b"\x02\x02", b"c", b"\x03"), (2, 3), (0, 7, 1, 8))
     whole = [
         *(replace(SMALL_HEAD, entry_count=3), ONE_ENTRY, second),
         *(parts.WritersPart((ROW,)), parts.WritersPart((replace(ROW, writer=writer_id(2)),))),
@@ -443,8 +449,8 @@ def test_a_frozen_state_has_its_parts_in_order_by_number():
     frozen = parts.Frozen(SMALL_HEAD, columns, past, small)
     expected = [
         SMALL_HEAD,
-        parts.EntriesPart([b"1", b"v1"], [1], [0, 50]),
-        parts.EntriesPart([b"2", b"old", b"gone", b"was"], [1, 0], [0, 7]),
+        parts.EntriesPart((b"1", b"v1"), (1,), (0, 50)),
+        parts.EntriesPart((b"2", b"old", b"gone", b"was"), (1, 0), (0, 7)),
         *small,
     ]
     assert len(frozen) == 5
@@ -457,7 +463,20 @@ def test_a_frozen_state_has_its_parts_in_order_by_number():
     past.clear()
     assert list(frozen) == expected, "nothing later changes it"
     without = parts.Frozen(SMALL_HEAD, columns, {}, ())
-    assert list(without) == [SMALL_HEAD, parts.EntriesPart([b"0", b"v0", b"2", b"v2"], [0, 2])]
+    assert list(without) == [SMALL_HEAD, parts.EntriesPart((b"0", b"v0", b"2", b"v2"), (0, 2))]
+
+
+@pytest.mark.parametrize("past", [{}, {b"1": Entry(b"old", 1, 7)}])
+def test_the_collector_of_cycles_looks_once_only_at_what_is_frozen_and_read(past):
+    columns = Columns()
+    for number in range(2):
+        columns.set(b"%d" % number, Entry(b"v", number, None))
+    frozen = parts.Frozen(SMALL_HEAD, columns, past, ())[1]
+    read = codec.decode_part(codec.encode_part(frozen))
+    seen = [getattr(part, name) for part in (frozen, read) for name in ("pairs", "revisions")]
+    seen.append(Layer(Table(columns), past).keys())
+    gc.collect()
+    assert not any(map(gc.is_tracked, seen))
 
 
 @pytest.mark.parametrize(
@@ -513,7 +532,7 @@ def test_records_of_writers_are_cut_by_what_they_have(monkeypatch):
 
 def test_a_snapshot_that_is_not_whole_is_refused():
     head = parts.HeadPart(2, Position(1, 2), 2)
-    first = parts.EntriesPart([b"a", b"\x01"], [1])
+    first = parts.EntriesPart((b"a", b"\x01"), (1,))
     row = LedgerRow(WRITER, 1, 0, ())
     for bad in (
         [first],
@@ -524,7 +543,7 @@ def test_a_snapshot_that_is_not_whole_is_refused():
     ):
         with pytest.raises(DecodeError):
             parts.thaw(bad)
-    whole = parts.thaw([head, first, parts.EntriesPart([b"b", b"\x02"], [2])])
+    whole = parts.thaw([head, first, parts.EntriesPart((b"b", b"\x02"), (2,))])
     assert len(whole.columns) == 2
 
 
