@@ -55,6 +55,22 @@ def test_what_must_not_be_is_noticed(last) -> None:
         check(recorded(*calls, last))
 
 
+def test_pushes_that_may_have_happened_and_that_no_list_shows_cost_nothing() -> None:
+    history = History()
+    for value in range(10):
+        history.lose(history.begin("lost", "push", "list 0", value, at=0), at=1)
+    for name, arguments, *result in (
+        ("push", ["list 0", 10]),
+        ("push", ["list 0", 11]),
+        ("get", ["list 0"], (10, 7, 11)),
+    ):
+        history.end(history.begin("client", name, *arguments, at=2), *result, at=3)
+    check(history)
+    history.end(history.begin("client", "get", "list 0", at=4), (10, 7, 11, 7), at=5)
+    with pytest.raises(Violation):
+        check(history)
+
+
 @pytest.mark.parametrize(
     "revisions",
     [[1, 3], [1, 2, 2, 3], [1, 3, 2], [1, -2, 3]],
