@@ -99,12 +99,11 @@ async def random_keys(store: AnyStore, task: Task) -> None:
 
 async def tasks(store: AnyStore, task: Task) -> None:
     """Put from many tasks, each of which waits for its own receipt before it puts again."""
-    value = payloads(task.size)[0]
+    value, keys = payloads(task.size)[0], _keys()
 
     async def work(first: int) -> None:
-        keys = islice(cycle(_keys()), first, task.count, TASKS)
-        for key in keys:
-            await (await store.put(key, value)).applied()
+        for number in range(first, task.count, TASKS):
+            await (await store.put(keys[number % PERIOD], value)).applied()
 
     async with trio.open_nursery() as nursery:
         for first in range(TASKS):

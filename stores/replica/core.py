@@ -113,7 +113,7 @@ class GroupCore(Life):
 
     def flush(self, now_ns: int) -> list[ReplicaEffect]:
         """Propose what was asked."""
-        if not self.outbox.has_unsent:
+        if not self.outbox.has_unsent or self._desk.is_joining:
             return []  # All else was told at the end of the step that caused it.
         self._pump()
         return self._take()
@@ -150,11 +150,13 @@ class GroupCore(Life):
     def has_work(self) -> bool:
         """True while something is too long for one step, or waits for the end of the turn."""
         is_over = self._is_closed or self._is_paused
-        return not is_over and (self.proxies.has_work or self.carrier.has_word)
+        waits = self._desk.is_joining or self.carrier.has_word
+        return not is_over and (waits or self.proxies.has_work)
 
     def work(self, now_ns: int) -> list[ReplicaEffect]:
         """Take a step of it; raises ``DecodeError``. What was asked goes first, with the commit."""
-        self._pump()
+        if not self._is_closed and not self._is_paused:
+            self._desk.end_turn()
         if not self._is_paused:
             self.carrier.end_turn()
         self.proxies.work()

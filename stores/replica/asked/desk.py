@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 from stores.effects import Resolve
@@ -30,6 +30,9 @@ class Desk:
         self._standing = standing
         self._carry_out = carry_out
         self._leaderless_ticks = self._held_ticks = 0
+        self.is_joining = False
+        """True if callers were answered while others waited: they ask anew in this turn, and all of
+        it leaves at its end."""
         self._told: Outcome | None = None
         """The last outcome that was told before readers here saw it."""
         self._looked_up = 0
@@ -106,6 +109,11 @@ class Desk:
         self._standing.tell(*map(Resolve, held))
         held.clear()
 
+    def end_turn(self) -> None:
+        """Propose what was asked in this turn."""
+        self.is_joining = False
+        self.pump()
+
     def pump(self) -> None:
         """Propose what was asked here, to the leader."""
         member, leader = self._standing.member, self._standing.leader
@@ -133,6 +141,9 @@ class Desk:
             self._standing.send(leader, Ask(ticket, request))
         return bool(asked)
 
-    def _resolve(self, outcomes: Iterable[Outcome]) -> None:
-        self._standing.outbox.held.extend(outcomes)
+    def _resolve(self, outcomes: Sequence[Outcome]) -> None:
+        standing = self._standing
+        if outcomes and standing.is_leader and standing.outbox.has_unsent:
+            self.is_joining = True
+        standing.outbox.held.extend(outcomes)
         self.reveal()

@@ -164,6 +164,18 @@ class Outbox(ABC):
         """Ticks since the last answer, while something waits for one."""
         return self._silent_ticks if self._parcels else 0
 
+    @property
+    def is_joining(self) -> bool:
+        """True if what waits leaves when what is under way has its answer.
+
+        All of it is not more than one parcel: callers that wait for answers, most likely, and ask
+        anew as soon as they have them. Two halves of them, each of which waits for the other one at
+        the disk, would cost twice as many letters and syncs.
+        """
+        if not self._open or not self._parcels:
+            return False
+        return self.last_request - self._parcels[0].first < PARCEL_COUNT
+
     def perform(self, decide: Decide) -> list[Outcome]:
         """Have all decided at once, where that can be; what it gives no outcome of is pumped."""
         self._gathering.seal()
@@ -182,7 +194,7 @@ class Outbox(ABC):
     def pump(self, send: Send, *, is_local: bool) -> None:
         """Propose what has room under way; ``is_local`` if this endpoint has the leader."""
         self._gathering.seal()
-        if self._waits or self._sent >= len(self._parcels):
+        if self._waits or self._sent >= len(self._parcels) or (is_local and self.is_joining):
             return
         if self._number is None:
             if not self._open:

@@ -94,6 +94,12 @@ class LogCore(GroupCore):
             self._run_clock()
         return super().flush(now_ns)
 
+    def work(self, now_ns: int) -> list[ReplicaEffect]:
+        """Take a step of longer work, and propose what was asked; raises ``DecodeError``."""
+        if self.outbox.has_unsent:
+            self._run_clock()
+        return super().work(now_ns)
+
     def _run_clock(self) -> None:
         """Have entries bear the time at which they are taken: it may be asked for."""
         if self.member is not None:

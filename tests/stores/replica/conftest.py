@@ -185,6 +185,9 @@ class Node:
     def flush(self) -> None:
         self.run(self.core.flush(self.world.now_ns))
 
+    def work(self) -> None:
+        self.run(self.core.work(self.world.now_ns))
+
     def tick(self) -> None:
         self.run(self.core.tick(self.world.now_ns))
         self.flush()
@@ -450,7 +453,7 @@ class World:
             else:
                 for node in self.nodes:
                     if node.core.has_work:
-                        node.run(node.core.work(self.now_ns))
+                        node.work()
 
     def tick(self, times: int = 1) -> None:
         """Let time pass, and everything arrive in between."""

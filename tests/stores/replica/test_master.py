@@ -24,6 +24,7 @@ from stores.group.positions import MemberId
 from stores.group.roles import DEFAULT_TIMING
 from stores.group.words import Answered, Ask
 from stores.outcomes import Applied, Refused
+from stores.replica.asked.outbox import PARCEL_COUNT
 from stores.replica.effects import News, Told
 from stores.table.bodies import OutOfOrder, Register, UnknownWriter, Write
 from tests.stores.replica.conftest import CODEC, TICK_NS
@@ -241,8 +242,9 @@ def test_idleness_does_not_wait_for_what_was_asked_later(world, disk):
     master.flush()
     assert not master.is_idle(1)
     master.commit()
-    assert master.commits, "the third put is on its way"
     assert master.is_idle(1)
+    master.work()
+    assert master.commits, "the third put is on its way"
 
 
 def test_a_master_that_is_never_at_rest_is_idle_with_what_was_asked_before(world, pair):
@@ -307,12 +309,42 @@ def test_while_one_write_is_under_way_the_next_gathers(world, disk):
         master.put("a", number)
         master.flush()
     assert len(master.commits[0].write.entries) == 1
+    assert not master.core.has_work
     master.commit()
-    assert len(master.commits[0].write.entries) == 4
+    assert not master.commits, "it waits for what is asked anew"
+    master.put("a", 6)
+    master.flush()
+    assert not master.commits, "another one may be answered in this turn, too"
+    assert master.core.has_work
+    master.work()
+    assert len(master.commits[0].write.entries) == 1, "all share an entry"
     assert master.get("a") == 1
     master.commit()
-    assert master.get("a") == 5
-    assert [master.outcomes[number].revision for number in range(1, 7)] == [1, 2, 3, 4, 5, 6]
+    assert master.get("a") == 6
+    assert [master.outcomes[number].revision for number in range(1, 8)] == [1, 2, 3, 4, 5, 6, 7]
+    assert not master.core.has_work
+
+
+def test_what_is_asked_alone_leaves_at_once_and_so_does_more_than_an_entry_holds(world, disk):
+    master = world.master(disk)
+    master.put("a", 9)
+    world.settle()
+    for number in range(2):
+        master.put("a", number)
+        master.flush()
+        assert master.commits, "nothing was under way"
+        master.commit()
+    journal = master.core.member.journal
+    master.put("a", 2)
+    master.flush()
+    end = journal.end_index
+    for number in range(PARCEL_COUNT - 1):
+        master.put("a", number)
+    master.flush()
+    assert journal.end_index == end
+    master.put("a", 3)
+    master.flush()
+    assert journal.end_index == end + 1
 
 
 def test_a_failed_write_closes_the_master_and_claims_nothing(world, disk):
