@@ -254,6 +254,8 @@ def test_the_size_is_that_of_all_keys_and_values(table, pairs):
 
 def test_the_size_follows_entries_that_are_set_and_removed_one_by_one():
     columns = Columns()
+    columns.measure()
+    assert columns.size == columns.largest == Columns().largest == 0
     columns.set(b"key", Entry(b"123", 1, 50))
     columns.set(b"key", Entry(b"12345", 2, None))
     assert (columns.size, columns.expiries) == (8, {})

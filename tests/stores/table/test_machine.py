@@ -23,7 +23,7 @@ from stores.actions import (
 from stores.group.clock import Times
 from stores.group.election import FORCED_TERMS
 from stores.group.machine import Answer, Append, Staged
-from stores.group.positions import Position
+from stores.group.positions import START, Position
 from stores.limits import RUN_COUNT_MAX
 from stores.lives import life_of
 from stores.outcomes import Applied, Refused
@@ -31,7 +31,7 @@ from stores.persistence import Census
 from stores.questions import LookUpCommand
 from stores.quota import Quota, QuotaLevel
 from stores.scanning import EVERYTHING
-from stores.table import ChangeKind, parts, writers
+from stores.table import ChangeKind, Columns, Entry, parts, writers
 from stores.table.bodies import (
     ChangeQuota,
     Compare,
@@ -44,6 +44,7 @@ from stores.table.bodies import (
     Register,
     Registered,
     Registration,
+    SessionsEnded,
     Stamp,
     Write,
     check_asker,
@@ -569,6 +570,25 @@ def test_keys_that_expire_are_counted(lab, handle):
     lab.commit()
     assert lab.leader.count_expiring() == 1
     assert lab.leader.has_deadlines()
+
+
+def test_what_is_told_of_one_state_goes_on_while_the_parts_of_the_next_come():
+    machine, columns, told = TableMachine(), Columns(), []
+    for number in range(SLICE_COUNT + 5):
+        columns.set(b"%d" % number, Entry(b"v", number, None))
+    machine.install(parts.Frozen(parts.HeadPart(0, START, len(columns)), columns, {}, ()))
+    machine.telling.observe(told.append)
+    machine.install([parts.HeadPart(0, START, 0)])
+    assert len(told) == SLICE_COUNT
+    machine.prepare(1, parts.EntriesPart((b"k", b"v"), (1,)))
+    assert len(told) == SLICE_COUNT + 2
+
+
+def test_what_expires_counts_though_it_was_not_asked_for():
+    removal = ExpireCommand([b"key"])
+    sizes = [TableMachine().size_of(body) for body in (removal, SessionsEnded((1,), removal))]
+    assert sizes == [size_of(removal)] * 2
+    assert TableMachine().size_of(SessionsEnded((1,), None)) == 0
 
 
 def test_traffic_is_of_all_actions(lab, handle):

@@ -183,3 +183,12 @@ def test_nobody_is_told_what_waited_for_one_that_left() -> None:
     telling.observe(reader.hear)
     telling.step()
     assert reader.told == SLICE_COUNT
+
+
+def test_what_is_hidden_of_one_that_left_hides_nothing_of_the_next() -> None:
+    telling, overlay = Telling(), Overlay(Table())
+    telling.observe(Reader().hear)
+    telling.hide(overlay)
+    assert telling.has_hidden
+    telling.observe(None)
+    assert not telling.has_hidden
