@@ -194,7 +194,8 @@ class StepKind(IntEnum):
     SUBTRACT = 7
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as all that is built for every request.
+@dataclass(slots=True)
 class Step:
     """One operation of a batch; it sees what the steps before it did."""
 

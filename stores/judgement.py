@@ -98,8 +98,9 @@ def judge(
     quota of ``meter`` is refused, each pair of a run for itself and a batch as a whole. So is what
     is to live with a session, if there is an ``objection``.
     """
-    is_plain = isinstance(request, PutCommand) and request.expiry_ns is None
-    if not is_plain and (error := _first_error(bound_keys(request), objection)):
+    # A batch says for each of its steps how long that lives.
+    may_live = isinstance(request, BatchCommand) or getattr(request, "expiry_ns", None) is not None
+    if may_live and (error := _first_error(bound_keys(request), objection)):
         return _refusals(request, error)
     match request:
         case EraseCommand() | ClearCommand():
@@ -192,13 +193,22 @@ def _judge_operations(
     writer, expires_at_ns = request.writer, _deadline(request.expiry_ns, now_ns)
     initial = request.initial if isinstance(request, AddCommand) else None
     is_put = isinstance(request, PutCommand)
-    assert request.request is not None, "a writer numbers what it asks for"
+    first = request.request
+    assert first is not None, "a writer numbers what it asks for"
+    if len(request.pairs) == 2:  # One among others: what serves runs costs half as much again.
+        key, operand = request.pairs
+        stored = table.get(key)
+        try:
+            value = operand if is_put else _operate(stored, operand, initial)
+            room.replace(key, stored, value)
+        except StoreError as error:
+            return (_refusal(writer, first, error),)
+        return (PutCommand(writer, first, expires_at_ns, (key, value)),)
     answers: list[Action] = []
     draft: dict[bytes, bytes] = {}
     pairs: list[bytes] = []
-    first = request.request
     keys, operands = request.pairs[::2], request.pairs[1::2]
-    for number, key, operand in zip(count(request.request), keys, operands):
+    for number, key, operand in zip(count(first), keys, operands):
         stored = draft[key] if key in draft else table.get(key)
         try:
             value = operand if is_put else _operate(stored, operand, initial)

@@ -88,9 +88,9 @@ def outcome_of(action: Action, revision: int) -> Outcome | None:
         if action.request is None:
             return None
         return _applied_run(action.request, len(action.pairs) // 2, revision)
+    if isinstance(action, EraseCommand):
+        return _applied_run(action.request, len(action.keys), revision)
     match action:
-        case EraseCommand(_, request, keys):
-            return _applied_run(request, len(keys), revision)
         case ClearCommand(_, request):
             return _applied_run(request, 1, revision)
         case BatchResultCommand(_, request, has_held, _):

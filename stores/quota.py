@@ -157,11 +157,14 @@ class Room:
 
         What adds neither is never refused: deletes go on beyond the limit.
         """
-        quota, entries, size = self._meter.quota, self._entries + entries, self._size + size
-        if quota.max_entries is not None and entries > max(quota.max_entries, self._entries):
-            self._meter.refuse("entries", quota.max_entries, self._entries)
-        if quota.max_bytes is not None and size > max(quota.max_bytes, self._size):
-            self._meter.refuse("bytes", quota.max_bytes, self._size)
+        entries += self._entries
+        size += self._size
+        if not self._meter.holds(entries, size):
+            quota = self._meter.quota
+            if quota.max_entries is not None and entries > max(quota.max_entries, self._entries):
+                self._meter.refuse("entries", quota.max_entries, self._entries)
+            if quota.max_bytes is not None and size > max(quota.max_bytes, self._size):
+                self._meter.refuse("bytes", quota.max_bytes, self._size)
         self._entries, self._size = entries, size
 
     def replace(self, key: bytes, before: bytes | None, after: bytes | None) -> None:

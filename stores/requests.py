@@ -162,7 +162,8 @@ class Requests:
     def _begin(self, form: _Form, key: bytes, operand: bytes) -> int:
         """Start a run, and give the size of its first request."""
         size = _check_sizes(key, operand)
-        _check_expiry(form[2])
+        if form[2] is not None:
+            _check_expiry(form[2])
         self.seal()
         self._form = form
         return size
