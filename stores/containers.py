@@ -159,7 +159,8 @@ def _items_of(stored: bytes) -> _Items:
 def push(stored: bytes, element: Value) -> bytes:
     """Give a vector with the element at its end."""
     encoded = encode(element)
-    _check_nesting(cbor.head(cbor.ARRAY, 1) + encoded)
+    if 0x80 <= encoded[0] < 0xE0:  # Only containers, and what has a tag, are nested.
+        _check_nesting(cbor.head(cbor.ARRAY, 1) + encoded)
     count, start = _array_head(stored)
     return cbor.head(cbor.ARRAY, count + 1) + stored[start:] + encoded
 

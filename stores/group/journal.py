@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from stores.group.effects import Persist, Snapshot
 from stores.group.entries import ActionEntry, Entry, VotersEntry
-from stores.group.limits import WRITE_ENTRIES, WRITE_SIZE
+from stores.group.limits import WRITE_CHANGES, WRITE_ENTRIES
 from stores.group.positions import Position, Voters
 from stores.group.quorum import VoterHistory
 
@@ -191,10 +191,10 @@ class Journal:
         """The token of the write under way, if there is one."""
         return None if self._write is None else self._write.token
 
-    def next_write(self, size_of: Callable[[object], int]) -> Persist | None:
+    def next_write(self, changes_of: Callable[[object], int]) -> Persist | None:
         """Start the next write, if there is something to write and none is under way.
 
-        ``size_of`` gives the bytes of an action, as the machine has it.
+        ``changes_of`` counts what an action changes, as the machine has it.
         """
         end = self.end_index
         is_clean = self._stored == end and not self._has_cut and self._installing is None
@@ -202,19 +202,19 @@ class Journal:
             return None
         self._token += 1
         first = max(self._stored, self._floor.index) + 1
-        entries = self._written_next(first, size_of)
+        entries = self._written_next(first, changes_of)
         end = first - 1 + len(entries)
         write = Persist(self._token, self._installing, first - 1, entries)
         self._write = _Write(self._token, end)
         self._stored, self._has_cut, self._installing = end, False, None
         return write
 
-    def _written_next(self, first: int, size_of: Callable[[object], int]) -> tuple[Entry, ...]:
+    def _written_next(self, first: int, changes_of: Callable[[object], int]) -> tuple[Entry, ...]:
         """Give the entries from ``first`` that share a write: one at least, if there is one."""
-        size, entries = 0, self.payloads(first, first - 1 + WRITE_ENTRIES)
+        changes, entries = 0, self.payloads(first, first - 1 + WRITE_ENTRIES)
         for count, entry in enumerate(entries):
-            size += size_of(entry.body) if isinstance(entry, ActionEntry) else 0
-            if count and size > WRITE_SIZE:
+            changes += changes_of(entry.body) if isinstance(entry, ActionEntry) else 0
+            if count and changes > WRITE_CHANGES:
                 return tuple(entries[:count])
         return tuple(entries)
 

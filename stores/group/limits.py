@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from channels import ChannelConfig
-from wire.limits import KIB, MIB
+from wire.limits import MIB
 
 JOURNAL_CHANNEL: Final = ChannelConfig(
     heartbeat_interval_ticks=5, connection_timeout_factor=20, nack_timeout_ticks=2
@@ -32,9 +32,9 @@ JOURNAL_MAX: Final = 1_000_000
 WRITE_ENTRIES: Final = 64
 """Entries that share an fsync, at most: all are applied once it is over."""
 
-WRITE_SIZE: Final = 512 * KIB
-"""Bytes of them, of which a put takes 100 and more: so no step of the loop applies more than some
-5,000 puts, which takes some hundredths of a second."""
+WRITE_CHANGES: Final = 4_096
+"""Changes that share an fsync, but for those of a single entry: so no step of the loop takes more
+than some hundredths of a second to apply them and to tell of them."""
 
 CATCH_UP_ENTRIES: Final = 1_024
 """Entries sent to a joining member ahead of its acknowledgement; it asks for what gets lost."""

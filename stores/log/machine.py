@@ -175,6 +175,10 @@ class LogMachine(AppliedReads, Machine):
         """Give the bytes of the runs in an action."""
         return sum(len(run.body) for run in body.runs) if isinstance(body, Performed) else 0
 
+    def changes_of(self, body: object) -> int:
+        """Count the entries of the runs in an action."""
+        return sum(run.count for run in body.runs) if isinstance(body, Performed) else 0
+
     def undo(self) -> None:
         """Forget all that is staged."""
         self._staged = None

@@ -120,6 +120,16 @@ class TableMachine(TableState, Machine):
             case _:
                 return 0
 
+    def changes_of(self, body: object) -> int:
+        """Count the keys that an action names."""
+        match body:
+            case Performed(_, actions):
+                return sum(len(keys_of(action)) for action in actions)
+            case SessionsEnded(removal=ExpireCommand(keys)) | ExpireCommand(keys):
+                return len(keys)
+            case _:
+                return 0
+
     def undo(self) -> None:
         """Forget all that is staged."""
         self._lifetimes.undo(self._overlay.undo())

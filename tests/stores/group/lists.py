@@ -144,6 +144,9 @@ class Lists(Machine):
             self.staged = self.state.copy()
         self.staged.apply(position.index, body)
 
+    def changes_of(self, body):
+        return 1
+
     def size_of(self, body):
         return len(body.push.value) if isinstance(body, Pushed) else 0
 

@@ -91,33 +91,33 @@ def test_a_floor_changes_no_agreement_above_it(pair, data):
         assert found == agreed
 
 
-def size_of(body):
-    """Give the size of an action here: a number is its own."""
+def changes_of(body):
+    """Count what an action changes here: a number is that."""
     return body if isinstance(body, int) else 1
 
 
 def write(journal):
-    effect = journal.next_write(size_of)
+    effect = journal.next_write(changes_of)
     assert effect is not None
     return effect
 
 
 def test_one_write_is_under_way_and_all_that_comes_meanwhile_is_the_next():
     journal = journal_of()
-    assert journal.next_write(size_of) is None
+    assert journal.next_write(changes_of) is None
     entries = [ActionEntry(1, number) for number in range(3)]
     journal.append(entries[0])
     assert write(journal) == Persist(1, None, 0, (entries[0],))
     journal.append(entries[1])
     journal.append(entries[2])
-    assert journal.next_write(size_of) is None
+    assert journal.next_write(changes_of) is None
     assert (journal.writing, journal.durable) == (1, 0)
     journal.persisted(1)
     assert journal.durable == 1
     assert write(journal) == Persist(2, None, 1, (entries[1], entries[2]))
     journal.persisted(2)
     assert (journal.writing, journal.durable) == (None, 3)
-    assert journal.next_write(size_of) is None
+    assert journal.next_write(changes_of) is None
 
 
 def test_what_is_cut_while_it_is_written_is_not_durable():
@@ -212,20 +212,20 @@ def test_a_long_journal_is_written_in_pieces(monkeypatch):
         assert journal.durable == 5 + end
 
 
-def test_what_shares_a_write_has_a_size_but_for_a_single_action_that_is_larger(monkeypatch):
-    monkeypatch.setattr(journals, "WRITE_SIZE", 10)
-    sizes, journal = (4, 6, 1, 11, 9, 1, 1), Journal(START, (A,))
-    for size in sizes:
-        journal.append(ActionEntry(1, size))
+def test_what_shares_a_write_changes_so_much_at_most_but_for_a_single_action(monkeypatch):
+    monkeypatch.setattr(journals, "WRITE_CHANGES", 10)
+    counts, journal = (4, 6, 1, 11, 9, 1, 1), Journal(START, (A,))
+    for count in counts:
+        journal.append(ActionEntry(1, count))
     written = []
-    while (effect := journal.next_write(size_of)) is not None:
+    while (effect := journal.next_write(changes_of)) is not None:
         written.append([entry.body for entry in effect.entries])
         journal.persisted(effect.token)
         assert journal.durable == sum(map(len, written))
     assert written == [[4, 6], [1], [11], [9, 1], [1]]
     journal.append(LeadEntry(2, NO_TIMES))
     journal.append(ActionEntry(2, 10))
-    assert len(write(journal).entries) == 2, "a leader's word has no size"
+    assert len(write(journal).entries) == 2, "a leader's word changes nothing"
 
 
 def test_without_a_disk_all_that_is_new_counts_as_durable_at_once():
@@ -234,7 +234,7 @@ def test_without_a_disk_all_that_is_new_counts_as_durable_at_once():
     journal.append(ActionEntry(1, "x"))
     assert journal.durable == 0
     assert journal.keep()
-    assert (journal.durable, journal.keep(), journal.next_write(size_of)) == (1, False, None)
+    assert (journal.durable, journal.keep(), journal.next_write(changes_of)) == (1, False, None)
     journal.install(Snapshot(Position(4, 1), (B,), NO_TIMES, ()))
     assert journal.keep(), "the snapshot is new, though the journal ends where it did"
     assert not journal.keep()

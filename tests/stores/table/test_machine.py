@@ -591,6 +591,16 @@ def test_what_expires_counts_though_it_was_not_asked_for():
     assert TableMachine().size_of(SessionsEnded((1,), None)) == 0
 
 
+def test_changes_are_the_keys_that_an_action_names(lab, handle):
+    handle.put_all([("a", 1), ("b", 2), ("c", 3)])
+    handle.erase("a")
+    lab.commit()
+    machine, removal = lab.leader, ExpireCommand([b"a", b"b"])
+    assert sum(machine.changes_of(body) for _, body in lab.entries) == 4
+    assert machine.changes_of(removal) == machine.changes_of(SessionsEnded((1,), removal)) == 2
+    assert machine.changes_of(SessionsEnded((1,), None)) == 0
+
+
 def test_traffic_is_of_all_actions(lab, handle):
     handle.put_all([("a", 1), ("b", "long" * 50)])
     handle.subtract("missing")
