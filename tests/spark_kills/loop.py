@@ -222,7 +222,8 @@ def has_ended(driver: subprocess.Popen[bytes], seconds: float) -> bool:
 def _reason(log: Path) -> str:
     """Find the line that says why a driver ended."""
     lines = log.read_text("utf-8", "replace").splitlines()
-    told = [line for line in lines if "Error" in line or "Exception" in line]
+    said = [line for line in lines if not line.startswith("\tat ")]  # no frames of Java
+    told = [line for line in said if "Error" in line or "Exception" in line]
     return (told or lines or ["nothing was told"])[-1][:200]
 
 
