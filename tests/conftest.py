@@ -51,6 +51,20 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(time_net, "time_net")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Keep the format in which pytest captures what is logged, for good.
+
+    pytest has its handlers added to all loggers that do not propagate. Such a one is PySpark's,
+    once there was an error in a query, and it gives each handler that is added a format of its own,
+    which leaves out what the errors in a group are.
+    """
+    plugin = session.config.pluginmanager.get_plugin("logging-plugin")
+    if plugin is not None:
+        for handler in (plugin.caplog_handler, plugin.report_handler):
+            handler.setFormatter = lambda _: None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_report_to_serializable() -> Generator[None, object, object]:
     """Escape lone surrogates, which UTF-8 has none of: one in a failure ended the whole run."""

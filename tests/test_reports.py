@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+
+import pytest
+
 FAILING = r"""
 import logging
 
@@ -21,3 +25,11 @@ def test_lone_surrogates_in_a_failure_leave_the_run_as_it_is(pytester):
     result.assert_outcomes(passed=1, failed=1)
     assert r"seen \udc80" in result.stdout.str()
     assert r"logged \ud800" in result.stdout.str()
+
+
+def test_a_logger_with_a_format_of_its_own_leaves_that_of_what_is_captured(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.handler.setFormatter(logging.Formatter("left out", validate=False))
+    logging.getLogger("peermesh").warning("told")
+    assert "told" in caplog.text
