@@ -26,7 +26,7 @@ TOKEN = "a token of some length".replace(" ", "-")
 LARGE = 48 * MIB
 """More than a store's history keeps, or its process of what was freed."""
 
-COMMITS_MAX = 100
+COMMITS_MAX = 2_000
 
 
 def await_keys(store, count):
