@@ -277,7 +277,7 @@ REPLICAS = [
         "callers that were answered and those that wait leave together",
         "two halves of the callers wait for each other at the disk, with twice as many syncs",
         "stores/replica/asked/outbox.py",
-        " or (is_local and self.is_joining):\n",
+        " or (is_local and self.holds_back):\n",
         ":\n",
         ("tests/stores/replica/test_master.py",),
     ),

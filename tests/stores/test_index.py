@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from random import Random
 
 import pytest
@@ -174,3 +175,13 @@ def test_a_snapshot_brings_its_own_order():
         columns.set(key, Entry(b"\x01", 1, None))
         machine.install(Frozen(HeadPart(1, START, 1), columns, {}, ()))
         assert [found for found, _ in machine.scan(EVERYTHING, 2).entries] == [key]
+
+
+def test_the_collector_of_cycles_goes_through_no_list_of_all_keys_that_come():
+    count = 7 * BLOCK_COUNT + 3
+    index = KeyIndex(encode(number) for number in range(count))
+    index.catch_up(dict.fromkeys(encode(number) for number in range(count)), BLOCK_COUNT)
+    gc.collect()
+    assert not [
+        each for each in gc.get_objects() if type(each) in (list, tuple) and len(each) == count
+    ]

@@ -165,8 +165,8 @@ class Outbox(ABC):
         return self._silent_ticks if self._parcels else 0
 
     @property
-    def is_joining(self) -> bool:
-        """True if what waits leaves when what is under way has its answer.
+    def holds_back(self) -> bool:
+        """True if what waits leaves only when what is under way has its answer.
 
         All of it is not more than one parcel: callers that wait for answers, most likely, and ask
         anew as soon as they have them. Two halves of them, each of which waits for the other one at
@@ -194,7 +194,7 @@ class Outbox(ABC):
     def pump(self, send: Send, *, is_local: bool) -> None:
         """Propose what has room under way; ``is_local`` if this endpoint has the leader."""
         self._gathering.seal()
-        if self._waits or self._sent >= len(self._parcels) or (is_local and self.is_joining):
+        if self._waits or self._sent >= len(self._parcels) or (is_local and self.holds_back):
             return
         if self._number is None:
             if not self._open:
