@@ -363,6 +363,40 @@ def test_a_linear_read_waits_until_a_majority_confirms_the_leader(at: str) -> No
     assert IdleReached(7) in mesh.told[reader]
 
 
+def test_what_waits_for_an_answer_that_does_not_come_leaves_after_a_second() -> None:
+    mesh = Mesh(durable=False)
+    leader = mesh.lead()
+    mesh.put(leader)
+    mesh.work()
+    mesh.cut = set("abc")
+    journal = mesh.cores[leader].member.journal
+    mesh.put(leader)
+    end = journal.end_index
+    mesh.put(leader)
+    mesh.work()
+    assert journal.end_index == end
+    for _ in range(outbox.REPEAT_TICKS + 1):
+        mesh.tick()
+        mesh.work()
+    assert journal.end_index == end + 1
+    while len(mesh.outcomes(leader)) < 3:
+        mesh.tick()
+        mesh.work()
+    assert all(isinstance(each, Refused) for each in mesh.outcomes(leader)[1:])
+    mesh.cut = set()
+    for _ in range(60):
+        mesh.tick()
+        mesh.work()
+    for _ in range(2):
+        mesh.put(leader)
+    for _ in range(30):
+        mesh.tick()
+        mesh.work()
+    assert len(mesh.cores[leader].outbox) == 0
+    assert not any(isinstance(each, Refused) for each in mesh.outcomes(leader)[3:])
+    assert len(mesh.cores[leader].machine) == 1
+
+
 def test_what_was_sent_and_has_no_answer_may_have_been_applied() -> None:
     mesh = Mesh(durable=False)
     leader = mesh.lead()
