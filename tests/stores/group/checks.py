@@ -32,6 +32,8 @@ class Witness:
 
     def __init__(self, voters):
         self.committed = {}
+        self.terms = {}
+        """By index, the term whose leader committed it: leaders of later ones have it."""
         self.leaders = {}
         self.evicted = set()
         self.config = (0, voters)
@@ -48,6 +50,7 @@ class Witness:
 
     def _commit(self, member, index, entry):
         first = self.committed.setdefault(index, entry)
+        self.terms.setdefault(index, member.ballot.term)
         if first != entry:
             raise Violation(f"committed twice: {index} is {first}, and {entry} at {member!r}")
         if isinstance(entry, VotersEntry) and index > self.config[0]:
@@ -62,6 +65,8 @@ class Witness:
             raise Violation(f"election safety: {other} and {member.id} lead term {term}")
         journal = member.journal
         for index, entry in self.committed.items():
+            if self.terms[index] > term:
+                continue  # It was elected earlier, and hears of that late: it commits nothing.
             if index > journal.end.index:
                 raise Violation(f"leader completeness: {member!r} lacks {index}: {entry}")
             if index > journal.floor.index and journal.entry(index) != entry:
