@@ -370,7 +370,8 @@ class World:
     def restore(self, name):
         """Have an older file come back; the ballot beside it stays."""
         disk = self.disks[name]
-        if self.random.random() < 0.3:
+        # One that is old already would not be noticed any more without the marks.
+        if self.random.random() < 0.3 and not disk.is_regressed:
             disk.power_cut(self.random)
         copies = disk.copies
         if disk.mark != disk.truth:
@@ -382,7 +383,7 @@ class World:
 
     @staticmethod
     def is_noticeable(disk, file):
-        """Leave out the limit that unsynced marks have: see above."""
+        """Leave out what unsynced marks do not show: old files beside marks that are lost."""
         return disk.mark is None or file.end.term < disk.truth.term or file.end < disk.mark
 
     def truncated(self, name):
