@@ -54,7 +54,8 @@ class WriterId(bytes):
 # in what the master broadcasts. ``request`` numbers what one writer asked for.
 
 
-# Not frozen, like all that is built for every message: a frozen one takes three times as long.
+# None is frozen, though none is changed: like all that is built for every message, it would take
+# three times as long.
 @dataclass(slots=True)
 class PutCommand:
     """Sets one or more keys; each pair has the next request number and the next revision."""
@@ -79,7 +80,7 @@ class PutCommand:
             self.pairs = tuple(self.pairs)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PutUniqueCommand:
     """Sets a key if it is absent."""
 
@@ -90,7 +91,7 @@ class PutUniqueCommand:
     value: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PutUniqueResultCommand:
     """Tells the writer whether its put_unique came first. Raises no revision."""
 
@@ -108,7 +109,7 @@ class EraseCommand:
     keys: Sequence[bytes]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ExpireCommand:
     """Tells that the master's clock removed these keys; each has its own revision."""
 
@@ -156,7 +157,7 @@ class SubtractCommand:
     """Key, operand, key, operand, and so on."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ClearCommand:
     """Removes everything, as one mutation."""
 
@@ -173,7 +174,7 @@ class GuardKind(IntEnum):
     REVISION = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Guard:
     """One condition of a batch, on one key."""
 
@@ -194,7 +195,6 @@ class StepKind(IntEnum):
     SUBTRACT = 7
 
 
-# Not frozen, as all that is built for every request.
 @dataclass(slots=True)
 class Step:
     """One operation of a batch; it sees what the steps before it did."""
@@ -208,7 +208,7 @@ class Step:
     expiry_ns: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BatchCommand:
     """One mutation: all of the steps if the guards hold, all of the others if one does not."""
 
@@ -220,7 +220,7 @@ class BatchCommand:
     """What happens if a guard does not hold; ``None`` makes that an error."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Change:
     """What became of one key in a batch."""
 
@@ -230,7 +230,7 @@ class Change:
     expiry_ns: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BatchResultCommand:
     """What a batch did, for clones to do in one step; all keys get one revision."""
 
@@ -241,7 +241,7 @@ class BatchResultCommand:
     changes: tuple[Change, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RefusalCommand:
     """Tells the writer that its request failed and changed nothing. Raises no revision."""
 

@@ -81,6 +81,8 @@ def encode_action(action: Action) -> bytes:
         return action.encoded or encode_put(
             action.writer, action.request, action.expiry_ns, action.pairs
         )
+    if isinstance(action, actions.EraseCommand):
+        return encode_erase(action)
     if isinstance(action, actions.BatchResultCommand):
         return encode_batch_result(action)
     if isinstance(action, actions.BatchCommand):
@@ -94,6 +96,7 @@ def _packed(value: Action) -> list[object]:
 
 _PUT_KIND: Final = _KINDS[actions.PutCommand]
 _PUT_START: Final = b"\x85\x01\x58\x20"
+_ERASE_START: Final = b"\x84\x04\x58\x20"
 _BATCH_START: Final = b"\x86\x18\x21\x58\x20"
 _BATCH_RESULT_START: Final = b"\x85\x18\x22\x58\x20"
 """An array, the kind, and the head of the writer's 32 bytes."""
@@ -140,6 +143,12 @@ def encode_put(
             _byte_strings(pairs),
         )
     )
+
+
+def encode_erase(erasure: actions.EraseCommand) -> bytes:
+    """Write an ``EraseCommand``: one alone takes CBOR's own writer three times as long."""
+    number = cbor.head(cbor.UNSIGNED, erasure.request)
+    return b"".join((_ERASE_START, erasure.writer, number, _byte_strings(erasure.keys)))
 
 
 def encode_batch(batch: actions.BatchCommand) -> bytes:

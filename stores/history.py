@@ -80,7 +80,7 @@ class Commit:
     """The journal entry that brought it; ``None`` outside of replica groups."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Gone:
     """Keys that were there, and that one action removed."""
 
@@ -247,11 +247,16 @@ def _without_absent(action: BatchResultCommand, present: Collection[bytes]) -> B
 
 
 def _removal(action: EraseCommand | ExpireCommand, present: Collection[bytes]) -> _Gone:
-    first: dict[bytes, int] = {}
-    for number, key in enumerate(action.keys):
-        if key in present:
-            first.setdefault(key, number)
-    removed = tuple((number, key) for key, number in first.items())
+    keys = action.keys
+    removed: tuple[tuple[int, bytes], ...]
+    if len(keys) == 1:  # One among others: what serves runs takes three times as long.
+        removed = ((0, keys[0]),) if keys[0] in present else ()
+    else:
+        first: dict[bytes, int] = {}
+        for number, key in enumerate(keys):
+            if key in present:
+                first.setdefault(key, number)
+        removed = tuple((number, key) for key, number in first.items())
     if isinstance(action, ExpireCommand):
         return _Gone(None, ChangeOf.EXPIRE, removed)
     return _Gone(action.writer, _ERASE, removed)

@@ -36,7 +36,7 @@ from stores.limits import BATCH_SIZE_MAX, ERROR_TEXT_SIZE_MAX, EXPIRY_END_NS, VA
 from stores.lives import Objection, no_sessions, session_of
 from stores.quota import UNLIMITED, Meter, Room
 from stores.table import Table
-from wire.decoding import check, is_canonical
+from wire.decoding import check_all, is_canonical
 from wire.errors import DecodeError, GuardFailed, InvalidData, QuotaExceeded, StoreError
 from wire.limits import PAYLOAD_SIZE_MAX, VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX
 from wire.shape import check_shape
@@ -54,6 +54,10 @@ Request = (
 
 
 REQUESTS: Final = get_args(Request)
+
+_ABSENT, _, _VALUE, _REVISION = GuardKind
+_PUT: Final = StepKind.PUT
+"""As names of this module: a member of an enumeration takes Python 3.11 ten times as long."""
 
 _UNLIMITED: Final = Meter("", UNLIMITED)
 
@@ -77,11 +81,9 @@ def vet(request: Request, table: Table) -> None:
             values = [step.operand for step in steps if step.operand is not None]
         case EraseCommand() | ClearCommand():
             pass  # what is no key is not in the table
-    for value in values:
-        check(value)
-    known = table.columns.values
-    for key in keys:
-        if key not in known and not is_canonical(key):
+    check_all(values)
+    for key in {*keys}.difference(table.columns.values):
+        if not is_canonical(key):
             raise DecodeError("a key is not the deterministic encoding of a value")
 
 
@@ -98,25 +100,22 @@ def judge(
     quota of ``meter`` is refused, each pair of a run for itself and a batch as a whole. So is what
     is to live with a session, if there is an ``objection``.
     """
+    if isinstance(request, (EraseCommand, ClearCommand)):
+        return (request,)
     # A batch says for each of its steps how long that lives.
-    may_live = isinstance(request, BatchCommand) or getattr(request, "expiry_ns", None) is not None
-    if may_live and (error := _first_error(bound_keys(request), objection)):
+    may_live = isinstance(request, BatchCommand) or request.expiry_ns is not None
+    if may_live and (bound := bound_keys(request)) and (error := _first_error(bound, objection)):
         return _refusals(request, error)
-    match request:
-        case EraseCommand() | ClearCommand():
+    if isinstance(request, PutCommand) and _fits(request.pairs, table, meter):
+        if request.expiry_ns is None:
             return (request,)
-        case PutCommand() if not _fits(request.pairs, table, meter):
-            return _judge_operations(request, table, now_ns, _room(table, meter))
-        case PutCommand(expiry_ns=None):
-            return (request,)
-        case PutCommand(writer, number, expiry_ns, pairs):
-            return (PutCommand(writer, number, _deadline(expiry_ns, now_ns), pairs),)
-        case PutUniqueCommand():
-            return _judge_put_unique(request, table, now_ns, _room(table, meter))
-        case BatchCommand():
-            return (_judge_batch(request, table, now_ns, _room(table, meter)),)
-        case AddCommand() | SubtractCommand():
-            return _judge_operations(request, table, now_ns, _room(table, meter))
+        expires_at_ns = _deadline(request.expiry_ns, now_ns)
+        return (PutCommand(request.writer, request.request, expires_at_ns, request.pairs),)
+    if isinstance(request, (PutCommand, AddCommand, SubtractCommand)):
+        return _judge_operations(request, table, now_ns, meter)
+    if isinstance(request, BatchCommand):
+        return (_judge_batch(request, table, now_ns, meter),)
+    return _judge_put_unique(request, table, now_ns, _room(table, meter))
 
 
 def bound_keys(request: Action) -> dict[int, Sequence[bytes]]:
@@ -141,7 +140,7 @@ def _bound_in_batch(batch: BatchCommand | BatchResultCommand) -> dict[int, Seque
         steps = (*batch.steps, *(batch.otherwise or ()))
     bound: dict[int, list[bytes]] = {}
     for step in steps:
-        if (session := session_of(step.expiry_ns)) is not None:
+        if step.expiry_ns is not None and (session := session_of(step.expiry_ns)) is not None:
             bound.setdefault(session, []).append(step.key)
     return {**bound}
 
@@ -187,7 +186,7 @@ def _judge_put_unique(
 
 
 def _judge_operations(
-    request: PutCommand | AddCommand | SubtractCommand, table: Table, now_ns: int, room: Room
+    request: PutCommand | AddCommand | SubtractCommand, table: Table, now_ns: int, meter: Meter
 ) -> Sequence[Action]:
     """Join what succeeds into as few puts as possible; each sees the values that went before."""
     writer, expires_at_ns = request.writer, _deadline(request.expiry_ns, now_ns)
@@ -200,10 +199,13 @@ def _judge_operations(
         stored = table.get(key)
         try:
             value = operand if is_put else _operate(stored, operand, initial)
-            room.replace(key, stored, value)
+            size = table.columns.size + len(key) + len(value)
+            if not meter.holds(len(table) + 1, size):  # If it is new: what replaces adds less.
+                _room(table, meter).replace(key, stored, value)
         except StoreError as error:
             return (_refusal(writer, first, error),)
         return (PutCommand(writer, first, expires_at_ns, (key, value)),)
+    room = _room(table, meter)
     answers: list[Action] = []
     draft: dict[bytes, bytes] = {}
     pairs: list[bytes] = []
@@ -227,13 +229,14 @@ def _judge_operations(
 
 
 def _judge_batch(
-    request: BatchCommand, table: Table, now_ns: int, room: Room
+    request: BatchCommand, table: Table, now_ns: int, meter: Meter
 ) -> BatchResultCommand | RefusalCommand:
     try:
         has_held = _have_held(request, table)
         steps = request.steps if has_held else request.otherwise or ()
-        changes = _draft(steps, table, now_ns)
-        _take_room(changes, table, room)
+        changes, size = _draft(steps, table, now_ns)
+        if not meter.holds(len(table) + len(changes), table.columns.size + size):
+            _take_room(changes, table, _room(table, meter))  # Not all of it is new, perhaps.
     except StoreError as error:
         return _refusal(request.writer, request.request, error)
     return BatchResultCommand(request.writer, request.request, has_held, changes)
@@ -252,19 +255,18 @@ def _have_held(request: BatchCommand, table: Table) -> bool:
 
 def _holds(guard: Guard, table: Table) -> bool:
     stored = table.get(guard.key)
-    match guard.kind:
-        case GuardKind.ABSENT:
-            return stored is None
-        case GuardKind.EXISTS:
-            return stored is not None
-        case GuardKind.VALUE:
-            return stored is not None and stored == guard.value
-        case GuardKind.REVISION:
-            return table.columns.revisions.get(guard.key) == guard.revision
+    if guard.kind is _REVISION:
+        return table.columns.revisions.get(guard.key) == guard.revision
+    if guard.kind is _VALUE:
+        return stored is not None and stored == guard.value
+    return (stored is None) is (guard.kind is _ABSENT)
 
 
-def _draft(steps: Sequence[Step], table: Table, now_ns: int) -> tuple[Change, ...]:
-    """Take the steps one after the other, aside, so that one which fails leaves nothing behind."""
+def _draft(steps: Sequence[Step], table: Table, now_ns: int) -> tuple[tuple[Change, ...], int]:
+    """Take the steps one after the other, aside, so that one which fails leaves nothing behind.
+
+    Gives what changes, and the bytes of it.
+    """
     draft: dict[bytes, Change] = {}
     for number, step in enumerate(steps):
         earlier = draft.get(step.key)
@@ -274,10 +276,12 @@ def _draft(steps: Sequence[Step], table: Table, now_ns: int) -> tuple[Change, ..
         except StoreError as error:
             raise type(error)(f"step {number} ({step.kind.name.lower()}): {error}") from error
         draft[step.key] = Change(step.key, value, _deadline(step.expiry_ns, now_ns))
-    size = sum(len(change.key) + len(change.value or b"") for change in draft.values())
+    size = 0
+    for key, change in draft.items():
+        size += len(key) + len(change.value or b"")
     if size > BATCH_SIZE_MAX:
         raise InvalidData(f"the batch would change {size} bytes: {BATCH_SIZE_MAX} are possible")
-    return tuple(draft.values())
+    return tuple(draft.values()), size
 
 
 def _take_room(changes: Sequence[Change], table: Table, room: Room) -> None:
@@ -293,7 +297,7 @@ def _take_room(changes: Sequence[Change], table: Table, room: Room) -> None:
 
 def _take(step: Step, stored: bytes | None) -> bytes | None:
     """Compute the value that a step leaves; ``None`` if it erases."""
-    if step.operand is None or step.kind is StepKind.PUT:
+    if step.operand is None or step.kind is _PUT:
         return step.operand
     return _operate(stored, step.operand, step.initial)
 

@@ -42,7 +42,7 @@ class Clear:
     """Removes everything."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Together:
     """Does all of the steps if the guards hold, and the others if not."""
 

@@ -103,6 +103,39 @@ def outcome_of(action: Action, revision: int) -> Outcome | None:
             return None
 
 
+def add_outcome(known: list[Outcome], action: Action, revision: int) -> None:
+    """Add what ``outcome_of`` tells of an action to the caller's own list, whose last one may grow.
+
+    So nothing is built for a put or an erasure that goes on where the one before it ended.
+    """
+    if isinstance(action, PutCommand):
+        request, count = action.request, len(action.pairs) // 2
+    elif isinstance(action, EraseCommand):
+        request, count = action.request, len(action.keys)
+    else:
+        outcome = outcome_of(action, revision)
+        joined = known[-1].joined(outcome) if known and outcome is not None else None
+        if joined is not None:
+            known[-1] = joined
+        elif outcome is not None:
+            known.append(outcome)
+        return
+    if request is None:
+        return
+    first_revision = revision + 1 - count
+    last = known[-1] if known else None
+    if (
+        last is not None
+        and request == last.last_request + 1
+        and isinstance(result := last.result, Applied)
+        and result.answer is None
+        and first_revision == result.revision + request - last.first_request
+    ):
+        last.last_request += count
+        return
+    known.append(Outcome(request, request + count - 1, Applied(first_revision)))
+
+
 def outcomes_between(known: Sequence[Outcome], first: int, last: int) -> list[Outcome]:
     """Give one outcome after the other for these requests; what is not known is refused so."""
     found: list[Outcome] = []

@@ -20,10 +20,11 @@ bytes promise are never believed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from io import BytesIO
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from operator import itemgetter
 from struct import Struct
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
@@ -58,6 +59,16 @@ _SUSPECTS: Final = b"\x1b\x3b" + bytes(range(0xE0, 0xF4)) + b"\xf7\xf8"
 _find_huge: Final = re.compile(rb"[\x1b\x3b][\x80-\xff]").search
 _find_simple: Final = re.compile(rb"[\xe0-\xf3\xf7\xf8]").search
 
+_SHORT_TEXT: Final = 0x78
+"""The head of a text whose length is in the byte that follows."""
+
+_MANY: Final = 8
+"""So many texts are looked at together for less than one after the other."""
+
+_HEAD: Final = itemgetter(0)
+_LENGTH: Final = itemgetter(1)
+_TEXT: Final = itemgetter(slice(2, None))
+
 _unpack_float: Final = Struct("!d").unpack_from
 
 
@@ -73,6 +84,28 @@ def decode(encoded: bytes) -> Value:
 def check(encoded: bytes) -> None:
     """Raise ``DecodeError`` unless the bytes are exactly one value."""
     decode(encoded)
+
+
+def check_all(encoded: Sequence[bytes]) -> None:
+    """Raise ``DecodeError`` unless each of them is exactly one value."""
+    if len(encoded) < _MANY or not _are_short_texts(encoded):
+        for each in encoded:
+            decode(each)
+
+
+def _are_short_texts(encoded: Sequence[bytes]) -> bool:
+    """Tell whether all are ASCII texts with one byte of length, as many values of a run are.
+
+    They are looked at all at once, which takes half as long as one after the other.
+    """
+    try:
+        if bytes(map(_HEAD, encoded)).count(_SHORT_TEXT) != len(encoded):
+            return False
+        lengths = bytes(map(_LENGTH, encoded))
+    except IndexError:  # One is too short.
+        return False
+    is_whole = [*lengths] == [size - 2 for size in map(len, encoded)]
+    return is_whole and b"".join(map(_TEXT, encoded)).isascii()
 
 
 def is_canonical(encoded: bytes) -> bool:

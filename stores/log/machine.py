@@ -36,7 +36,7 @@ from stores.quota import UNLIMITED, Meter, Quota, QuotaLevel
 from stores.table.bodies import ChangeQuota, QuotaChanged, Register, Registered
 from stores.table.lineage import Lineage
 from stores.table.writers import Writers
-from wire.decoding import check, is_canonical
+from wire.decoding import check_all, is_canonical
 from wire.errors import DecodeError, InvalidData
 
 
@@ -383,13 +383,13 @@ def vet(asked: Requests) -> None:
     """Make sure that keys and values from outside are encodings; raises ``DecodeError``."""
     for request in asked.requests:
         if isinstance(request, AppendRequest):
-            for key in request.entries[::2]:
-                if key is not None and not is_canonical(key):
+            for key in {*request.entries[::2]} - {None}:
+                if key is None or not is_canonical(key):
                     raise DecodeError("a key is not the deterministic encoding of a value")
-            for value in request.entries[1::2]:
-                if value is None:
-                    raise DecodeError("an entry has no value")
-                check(value)
+            values = request.entries[1::2]
+            if None in values:
+                raise DecodeError("an entry has no value")
+            check_all([value for value in values if value is not None])
 
 
 def _no_body(body: object) -> AssertionError:

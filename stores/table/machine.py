@@ -21,7 +21,7 @@ from stores.group.election import is_forced
 from stores.group.machine import Answer, Append, Done, Judgement, Machine, Staged
 from stores.group.positions import Position
 from stores.judgement import judge, vet
-from stores.outcomes import Outcome, outcome_of
+from stores.outcomes import Outcome, add_outcome
 from stores.table.bodies import (
     Answered,
     ChangeQuota,
@@ -275,14 +275,7 @@ class TableMachine(TableState, Machine):
             self._remember(action)
         overlay.commit(action)
         self._lifetimes.note(action)
-        outcome = outcome_of(action, overlay.revision)
-        if outcome is None:
-            return
-        joined = outcomes[-1].joined(outcome) if outcomes else None
-        if joined is None:
-            outcomes.append(outcome)
-        else:
-            outcomes[-1] = joined
+        add_outcome(outcomes, action, overlay.revision)
 
     def _remember(self, action: Action) -> None:
         if isinstance(action, ClearCommand):

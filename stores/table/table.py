@@ -231,17 +231,16 @@ class Table:
 
     def apply(self, action: Action) -> bool:
         """Carry out what a leader committed; false if it is an answer, and changes nothing."""
-        match action:
-            case PutCommand(expiry_ns=expires_at_ns, pairs=pairs):
-                self.put(pairs, expires_at_ns)
-            case EraseCommand(keys=keys) | ExpireCommand(keys=keys):
-                self.erase(keys)
-            case ClearCommand():
-                self.clear()
-            case BatchResultCommand():
-                self.change(action)
-            case _:
-                return False
+        if isinstance(action, PutCommand):
+            self.put(action.pairs, action.expiry_ns)
+        elif isinstance(action, (EraseCommand, ExpireCommand)):
+            self.erase(action.keys)
+        elif isinstance(action, BatchResultCommand):
+            self.change(action)
+        elif isinstance(action, ClearCommand):
+            self.clear()
+        else:
+            return False
         return True
 
     def put(self, pairs: Sequence[bytes], expires_at_ns: int | None) -> None:
@@ -263,7 +262,7 @@ class Table:
         """Remove keys, one mutation each, missing or not."""
         self._prepare(keys)
         for key in keys:
-            self.columns.set(key, None)
+            self.columns.discard(key)
         self.revision += len(keys)
 
     def clear(self) -> None:
@@ -274,13 +273,15 @@ class Table:
 
     def change(self, result: BatchResultCommand) -> None:
         """Do what a batch did, as one mutation."""
-        self._prepare([change.key for change in result.changes])
+        columns, changes = self.columns, result.changes
+        self._prepare([change.key for change in changes])
         self.revision += 1
-        for change in result.changes:
-            entry = None
-            if change.value is not None:
-                entry = Entry(change.value, self.revision, change.expiry_ns)
-            self.columns.set(change.key, entry)
+        for change in changes:
+            if change.value is None:
+                columns.discard(change.key)
+                continue
+            columns.put((change.key,), (change.value,), self.revision)
+            columns.expire(change.key, change.expiry_ns)
 
     def restore(self, past: Mapping[bytes, Entry | None], revision: int) -> None:
         """Have some keys, and the revision, be as they were; ``None`` stands for a missing key."""

@@ -141,6 +141,22 @@ HOSTILE = [
         ("tests/wire/test_value_shape.py",),
     ),
     Safeguard(
+        "many values are checked: each text ends where it says",
+        "a value that is none is stored, as others of its run were texts",
+        "wire/decoding.py",
+        "    is_whole = [*lengths] == [size - 2 for size in map(len, encoded)]\n",
+        "    is_whole = True\n",
+        ("tests/wire/test_decoding.py",),
+    ),
+    Safeguard(
+        "many values are checked: each text is one",
+        "a text that is no UTF-8 is stored, and ends all that read it",
+        "wire/decoding.py",
+        '    return is_whole and b"".join(map(_TEXT, encoded)).isascii()\n',
+        "    return is_whole\n",
+        ("tests/wire/test_decoding.py",),
+    ),
+    Safeguard(
         "crumbs are joined",
         "a frame that comes in crumbs takes thirty times its size",
         "wire/framing.py",

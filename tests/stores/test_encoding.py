@@ -116,6 +116,16 @@ def test_puts_are_written_as_cbor2_would_and_come_back(request, expiry_ns, keys)
 
 
 @given(
+    request=st.integers(0, 2**64 - 1),
+    keys=st.lists(st.binary(min_size=1, max_size=300), min_size=1, max_size=30),
+)
+def test_erasures_are_written_as_cbor2_would_and_come_back(request, keys):
+    erasure = actions.EraseCommand(WRITER, request, keys)
+    assert encode_action(erasure) == cbor2.dumps([4, bytes(WRITER), request, keys])
+    assert decode_action(encode_action(erasure)) == erasure
+
+
+@given(
     key=st.sampled_from([1, 23, 24, 255, 256]).map(bytes),
     value=st.sampled_from([1, 23, 24, 255, 256, 70_000]).map(bytes),
     number=st.integers(0, 2**64 - 1),

@@ -14,7 +14,7 @@ from stores.actions import (
     RefusalCommand,
     WriterId,
 )
-from stores.outcomes import Applied, Outcome, Refused, outcome_of
+from stores.outcomes import Applied, Outcome, Refused, add_outcome, outcome_of
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
@@ -63,3 +63,47 @@ def test_outcomes_join_where_requests_and_revisions_go_on():
     assert one.joined(Outcome(3, 5, Applied(14))) is None
     assert one.joined(Outcome(3, 3, Applied(13, answer=True))) is None
     assert one.joined(Outcome(3, 3, REFUSED)) is None
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 3), st.integers(0, 6), st.sampled_from([0, 0, 0, 1])), max_size=8
+    )
+)
+def test_what_is_added_joins_as_outcomes_do(drawn):
+    """Puts, erasures and others follow each other, some of them with a gap before them."""
+    known, wanted, request, revision = [], [], 1, 10
+    for count, kind, gap in drawn:
+        request += gap
+        keys = [b"a"] * count
+        action = (
+            *(PutCommand(W, request, None, [*keys, *keys]), EraseCommand(W, request, keys)),
+            *(ClearCommand(W, request), BatchResultCommand(W, request, True, ())),
+            *(RefusalCommand(W, request, REFUSED.code, "no"), ExpireCommand(keys)),
+            PutCommand(W, None, None, [b"a", b"1"]),
+        )[kind]
+        revision += count
+        add_outcome(known, action, revision)
+        outcome = outcome_of(action, revision)
+        if outcome is None:
+            continue
+        joined = wanted[-1].joined(outcome) if wanted else None
+        wanted[len(wanted) - (joined is not None) :] = [joined or outcome]
+        request = outcome.last_request + 1
+    assert known == wanted
+
+
+def test_an_outcome_grows_only_where_requests_and_revisions_go_on():
+    put, erasure = PutCommand(W, 7, None, [b"a", b"1", b"b", b"2"]), EraseCommand(W, 9, [b"a"])
+    known = []
+    add_outcome(known, put, 12)
+    add_outcome(known, erasure, 13)
+    assert known == [Outcome(7, 9, Applied(11))]
+    add_outcome(known, PutCommand(W, 11, None, [b"a", b"1"]), 14)
+    add_outcome(known, PutCommand(W, 12, None, [b"a", b"1"]), 16)
+    assert known[1:] == [Outcome(11, 11, Applied(14)), Outcome(12, 12, Applied(16))]
+    add_outcome(known, BatchResultCommand(W, 13, True, ()), 17)
+    add_outcome(known, EraseCommand(W, 14, [b"a"]), 18)
+    add_outcome(known, RefusalCommand(W, 15, REFUSED.code, "no"), 18)
+    add_outcome(known, EraseCommand(W, 16, [b"a"]), 19)
+    assert len(known) == 7

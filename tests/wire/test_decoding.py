@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from wire import decoding
 from wire.cbor import ARRAY, TAG, TEXT, head
-from wire.decoding import check, decode, is_canonical
+from wire.decoding import check, check_all, decode, is_canonical
 from wire.encoding import encode
 from wire.errors import DecodeError, ErrorCode
 from wire.limits import PAYLOAD_SIZE_MAX, VALUE_DEPTH_MAX
@@ -153,6 +153,49 @@ def test_hostile_bytes_are_refused(encoded):
     with pytest.raises(DecodeError):
         check(encoded)
     assert not is_canonical(encoded)
+
+
+TEXTS = [encode(text) for text in ("x" * 24, "y" * 255, "z" * 100)] * 4
+
+
+@pytest.mark.parametrize("encoded", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize("place", [0, 7, 12])
+def test_hostile_bytes_are_refused_among_others(encoded, place):
+    with pytest.raises(DecodeError):
+        check_all([*TEXTS[:place], encoded, *TEXTS[place:]])
+
+
+@given(
+    st.lists(
+        st.sampled_from([*TEXTS[:3], encode("ä" * 20), encode("short"), encode(7), b"\x78"])
+        | st.binary(min_size=1, max_size=30).map(lambda rest: b"\x78" + rest)
+        | st.text(min_size=24, max_size=255).map(encode),
+        max_size=20,
+    )
+)
+def test_many_are_checked_as_each_of_them_is(items):
+    """Texts with one byte of length are looked at together; what is none of them is not."""
+    faults = 0
+    for item in items:
+        try:
+            check(item)
+        except DecodeError:
+            faults += 1
+    if faults:
+        with pytest.raises(DecodeError):
+            check_all(items)
+    else:
+        check_all(items)
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [b"\x78\x19" + b"x" * 24, b"\x78\x17" + b"x" * 24, b"\x78\x18" + b"x" * 23 + b"\xff", b"\x78"],
+)
+def test_one_text_that_is_none_spoils_all(spoilt):
+    check_all(TEXTS)
+    with pytest.raises(DecodeError):
+        check_all([*TEXTS, spoilt])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,14 @@ import trio
 from hypothesis import given, strategies as st
 
 from endpoint import Endpoint
-from endpoint.link.busy_poll import CONVERSATION_SIZE, LOOKS_MIN, PAUSE_MAX, WORKED_MIN, BusyPoll
+from endpoint.link.busy_poll import (
+    CONVERSATION_SIZE,
+    LOOKS_MIN,
+    PAUSE_MAX,
+    SLEPT_SHARE,
+    WORKED_MIN,
+    BusyPoll,
+)
 from endpoint.link.connection import Connection
 from handshake.secret import ClusterSecret
 from net.transport import cores
@@ -19,7 +26,7 @@ from peermesh.testing.time_limits import limit
 from tests.endpoint.conftest import World, open_world, until
 from wire.errors import ErrorCode
 
-SECONDS, SHORT, LONG = 0.0002, 0.0001, 0.0003
+SECONDS, SHORT, LONG = 0.0002, 0.0001, 0.0005
 SAID = 100
 ROUNDS = 300
 
@@ -52,6 +59,13 @@ def test_one_short_wait_is_reason_enough_to_stay_awake() -> None:
     busy_poll.found(SHORT, 1, SHORT)
     assert busy_poll.begin(0)
     assert busy_poll.success_count == 2
+
+
+@pytest.mark.parametrize(("share", "is_tried"), [(0.99, True), (1, False)])
+def test_a_wait_may_take_longer_where_both_ends_were_woken(share: float, is_tried: bool) -> None:
+    busy_poll = BusyPoll(SECONDS)
+    doze(busy_poll, share * SLEPT_SHARE * SECONDS)
+    assert busy_poll.begin(0) is is_tried
 
 
 @pytest.mark.parametrize("said", [0, CONVERSATION_SIZE])
