@@ -79,8 +79,8 @@ def vet(request: Request, table: Table) -> None:
             steps = request.steps + (request.otherwise or ())
             keys = [step.key for step in steps]
             values = [step.operand for step in steps if step.operand is not None]
-        case EraseCommand() | ClearCommand():
-            pass  # what is no key is not in the table
+        case _:
+            pass  # To erase what is no key finds nothing.
     check_all(values)
     for key in {*keys}.difference(table.columns.values):
         if not is_canonical(key):
@@ -123,7 +123,7 @@ def bound_keys(request: Action) -> dict[int, Sequence[bytes]]:
     if isinstance(request, (BatchCommand, BatchResultCommand)):
         return _bound_in_batch(request)
     expiry_ns: int | None = getattr(request, "expiry_ns", None)
-    session = None if expiry_ns is None else session_of(expiry_ns)
+    session = session_of(expiry_ns)
     if session is None:
         return {}
     if isinstance(request, PutUniqueCommand):

@@ -63,7 +63,7 @@ class Outcome:
         if isinstance(self.result, Refused) or first == self.first_request:
             return Outcome(first, last, self.result)
         revision = self.result.revision + first - self.first_request
-        return Outcome(first, last, Applied(revision, self.result.answer))
+        return Outcome(first, last, Applied(revision))
 
     def joined(self, later: Outcome) -> Outcome | None:
         """Give one outcome for both, if requests and revisions go on where this one ends."""

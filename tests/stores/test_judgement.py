@@ -9,6 +9,7 @@ from stores.actions import (
     BatchCommand,
     BatchResultCommand,
     Change,
+    ClearCommand,
     EraseCommand,
     Guard,
     GuardKind,
@@ -22,8 +23,9 @@ from stores.actions import (
     SubtractCommand,
     WriterId,
 )
-from stores.judgement import judge, vet
-from stores.limits import EXPIRY_END_NS, VALUE_SIZE_MAX
+from stores.judgement import bound_keys, judge, vet
+from stores.limits import BATCH_SIZE_MAX, EXPIRY_END_NS, VALUE_SIZE_MAX
+from stores.quota import Meter, Quota
 from stores.table import Table
 from wire.encoding import encode
 from wire.errors import DecodeError, ErrorCode
@@ -91,9 +93,15 @@ def test_subtracting_from_a_missing_key_is_refused_by_name(table):
 
 
 def test_a_value_does_not_grow_beyond_what_can_travel(table):
-    table.apply(PutCommand(W, 1, None, [M, encode("x" * (VALUE_SIZE_MAX - 10))]))
-    (refused,) = judge(AddCommand(W, 5, None, Initial.TEXT, [M, encode("y" * 20)]), table, NOW)
+    text = encode("x" * (VALUE_SIZE_MAX - 10))
+    table.apply(PutCommand(W, 1, None, [M, text]))
+    room = VALUE_SIZE_MAX - len(text)
+    (full,) = judge(AddCommand(W, 5, None, Initial.TEXT, [M, encode("y" * room)]), table, NOW)
+    assert len(full.pairs[1]) == VALUE_SIZE_MAX
+    more = encode("y" * (room + 1))
+    (refused,) = judge(AddCommand(W, 5, None, Initial.TEXT, [M, more]), table, NOW)
     assert refused.code == ErrorCode.INVALID_DATA
+    assert "use several keys" in refused.text
 
 
 def batch(
@@ -166,7 +174,13 @@ def test_a_batch_happens_only_if_its_guards_hold(table, guard, holds):
         assert answer == BatchResultCommand(W, 5, True, (Change(M, ONE, None),))
     else:
         assert answer.code == ErrorCode.GUARD_FAILED
-        assert "guard 0" in answer.text
+        assert answer.text == f"guard 0 ({guard.kind.name.lower()}) does not hold"
+
+
+def test_each_guard_of_a_batch_has_to_hold(table):
+    there, missing = Guard(GuardKind.EXISTS, K), Guard(GuardKind.EXISTS, M)
+    (answer,) = judge(batch(PUT_M, guards=(there, missing, there)), table, NOW)
+    assert answer.text == "guard 1 (exists) does not hold"
 
 
 def test_guards_look_at_the_state_before_the_steps(table):
@@ -180,6 +194,40 @@ def test_a_batch_whose_effect_cannot_travel_is_refused(table):
     grow = [Step(StepKind.ADD, key, encode("yy"), Initial.TEXT) for key in (M, encode("n"))]
     (refused,) = judge(batch(*grow), table, NOW)
     assert refused.code == ErrorCode.INVALID_DATA
+    assert f"{BATCH_SIZE_MAX} are possible" in refused.text
+
+
+def test_a_batch_may_change_as_many_bytes_as_travel_at_once(table):
+    rest = BATCH_SIZE_MAX - 2 * len(M) - VALUE_SIZE_MAX // 2
+    values = [encode("x" * (size - 5)) for size in (VALUE_SIZE_MAX // 2, rest)]
+    assert sum(map(len, values)) + 2 * len(M) == BATCH_SIZE_MAX
+    steps = [Step(StepKind.PUT, key, value) for key, value in zip((M, L), values, strict=True)]
+    (answer,) = judge(batch(*steps), table, NOW)
+    assert isinstance(answer, BatchResultCommand)
+
+
+def test_what_is_refused_tells_its_writer(table):
+    full = Meter("the store", Quota(max_entries=2))
+    for request in (
+        PutUniqueCommand(W, 5, None, M, ONE),
+        PutCommand(W, 5, None, [M, ONE]),
+        AddCommand(W, 5, None, Initial.NUMBER, [M, ONE]),
+        batch(PUT_M),
+    ):
+        (refused,) = judge(request, table, NOW, full)
+        assert refused == RefusalCommand(W, 5, ErrorCode.QUOTA_EXCEEDED, refused.text)
+        assert "the store is full" in refused.text
+
+
+@pytest.mark.parametrize("life", [EXPIRY_END_NS, EXPIRY_END_NS + 7])
+def test_what_lives_with_a_session_keeps_its_number(table, life):
+    put = PutCommand(W, 5, life, [K, TWO])
+    assert judge(put, table, NOW, objection=lambda session, keys: None) == (put,)
+    assert bound_keys(put) == {life - EXPIRY_END_NS: (K,)}
+
+
+def test_what_has_no_life_binds_no_key():
+    assert bound_keys(ClearCommand(W, 5)) == bound_keys(EraseCommand(W, 5, [K])) == {}
 
 
 # -- what comes from outside -----------------------------------------------------------------------
@@ -193,6 +241,7 @@ BAD_KEY = b"\x18\x01"  # one, in a longer form than needed: decodes, and is not 
     [
         PutCommand(W, 1, None, [K, ONE, L, BAD_VALUE]),
         PutCommand(W, 1, None, [BAD_KEY, ONE]),
+        PutCommand(W, 1, None, [K, ONE, BAD_KEY, ONE]),
         PutUniqueCommand(W, 1, None, K, BAD_VALUE),
         PutUniqueCommand(W, 1, None, BAD_KEY, ONE),
         AddCommand(W, 1, None, Initial.NUMBER, [K, BAD_VALUE]),
@@ -203,7 +252,7 @@ BAD_KEY = b"\x18\x01"  # one, in a longer form than needed: decodes, and is not 
     ],
 )
 def test_bytes_that_are_no_encodings_are_turned_away(table, request_):
-    with pytest.raises(DecodeError):
+    with pytest.raises(DecodeError, match="value"):
         vet(request_, table)
 
 

@@ -35,6 +35,14 @@ def test_actions_tell_what_became_of_which_requests():
     assert outcome_of(RefusalCommand(W, 5, REFUSED.code, "no"), 12) == Outcome(5, 5, REFUSED)
 
 
+def test_requests_are_whole_numbers():
+    outcome = outcome_of(PutCommand(W, 5, None, [b"a", b"1", b"b", b"2"]), 12)
+    assert repr(outcome) == repr(Outcome(5, 6, Applied(11)))
+    add_outcome(known := [], PutCommand(W, 5, None, [b"a", b"1"]), 12)
+    add_outcome(known, PutCommand(W, 6, None, [b"a", b"1", b"b", b"2"]), 14)
+    assert repr(known) == repr([Outcome(5, 7, Applied(12))])
+
+
 def test_actions_that_answer_nobody_tell_nothing():
     assert outcome_of(ExpireCommand([b"a"]), 12) is None
     assert outcome_of(PutCommand(W, None, None, [b"a", b"1"]), 12) is None
