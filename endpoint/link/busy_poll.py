@@ -34,7 +34,7 @@ PAUSE_MAX: Final = 256
 then takes about a hundredth of a conversation's time; and it is tried again within a tenth of a
 second."""
 
-SLEPT_SHARE: Final = 2
+SLEPT_FACTOR: Final = 2
 """A wait that was slept through is worth a try if it took less than so many times as long as one
 may look: where both ends sleep, being woken is about half of it."""
 
@@ -84,7 +84,7 @@ class BusyPoll:
 
     def slept(self, now: float, said: int) -> None:
         """Something came to whoever slept from the beginning."""
-        if _is_conversation(said) and now - self._since < SLEPT_SHARE * self.seconds:
+        if _is_conversation(said) and now - self._since < SLEPT_FACTOR * self.seconds:
             self._left -= 1
             self.is_eager = self._left <= 0
 

@@ -14,7 +14,7 @@ from endpoint.link.busy_poll import (
     CONVERSATION_SIZE,
     LOOKS_MIN,
     PAUSE_MAX,
-    SLEPT_SHARE,
+    SLEPT_FACTOR,
     WORKED_MIN,
     BusyPoll,
 )
@@ -64,7 +64,7 @@ def test_one_short_wait_is_reason_enough_to_stay_awake() -> None:
 @pytest.mark.parametrize(("share", "is_tried"), [(0.99, True), (1, False)])
 def test_a_wait_may_take_longer_where_both_ends_were_woken(share: float, is_tried: bool) -> None:
     busy_poll = BusyPoll(SECONDS)
-    doze(busy_poll, share * SLEPT_SHARE * SECONDS)
+    doze(busy_poll, share * SLEPT_FACTOR * SECONDS)
     assert busy_poll.begin(0) is is_tried
 
 
