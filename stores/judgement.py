@@ -6,7 +6,7 @@ compute, and nothing to decide.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Final, get_args
 
@@ -62,25 +62,25 @@ _PUT: Final = StepKind.PUT
 _UNLIMITED: Final = Meter("", UNLIMITED)
 
 
-def vet(request: Request, table: Table) -> None:
+def vet(requests: Iterable[Request], table: Table) -> None:
     """Make sure that keys and values from outside are encodings; raises ``DecodeError``.
 
     An honest writer sends no others. Keys have to be deterministic, so that equal keys are equal
-    bytes; those in the table have been looked at.
+    bytes; those in the table have been looked at. To erase what is no key finds nothing.
     """
-    keys: Sequence[bytes] = ()
-    values: Sequence[bytes] = ()
-    match request:
-        case PutCommand() | AddCommand() | SubtractCommand():
-            keys, values = request.pairs[::2], request.pairs[1::2]
-        case PutUniqueCommand():
-            keys, values = (request.key,), (request.value,)
-        case BatchCommand():
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    for request in requests:
+        if isinstance(request, (PutCommand, AddCommand, SubtractCommand)):
+            keys += request.pairs[::2]
+            values += request.pairs[1::2]
+        elif isinstance(request, PutUniqueCommand):
+            keys.append(request.key)
+            values.append(request.value)
+        elif isinstance(request, BatchCommand):
             steps = request.steps + (request.otherwise or ())
-            keys = [step.key for step in steps]
-            values = [step.operand for step in steps if step.operand is not None]
-        case _:
-            pass  # To erase what is no key finds nothing.
+            keys += [step.key for step in steps]
+            values += [step.operand for step in steps if step.operand is not None]
     check_all(values)
     for key in {*keys}.difference(table.columns.values):
         if not is_canonical(key):

@@ -381,15 +381,17 @@ class LogMachine(AppliedReads, Machine):
 
 def vet(asked: Requests) -> None:
     """Make sure that keys and values from outside are encodings; raises ``DecodeError``."""
+    entries: list[bytes | None] = []
     for request in asked.requests:
         if isinstance(request, AppendRequest):
-            for key in {*request.entries[::2]} - {None}:
-                if key is None or not is_canonical(key):
-                    raise DecodeError("a key is not the deterministic encoding of a value")
-            values = request.entries[1::2]
-            if None in values:
-                raise DecodeError("an entry has no value")
-            check_all([value for value in values if value is not None])
+            entries += request.entries
+    for key in {*entries[::2]}:
+        if key is not None and not is_canonical(key):
+            raise DecodeError("a key is not the deterministic encoding of a value")
+    values = [value for value in entries[1::2] if value is not None]
+    if 2 * len(values) < len(entries):
+        raise DecodeError("an entry has no value")
+    check_all(values)
 
 
 def _no_body(body: object) -> AssertionError:

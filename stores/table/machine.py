@@ -238,9 +238,7 @@ class TableMachine(TableState, Machine):
         writer = requests[0].writer
         known = self._writers.judge_request(writer, write.number, asked, write.resolved)
         if known is None and not write.is_vetted:
-            table = self._overlay.unfinished
-            for request in requests:
-                vet(request, table)
+            vet(requests, self._overlay.unfinished)
         return known
 
     def _advance(self, position: Position) -> None:

@@ -253,7 +253,7 @@ BAD_KEY = b"\x18\x01"  # one, in a longer form than needed: decodes, and is not 
 )
 def test_bytes_that_are_no_encodings_are_turned_away(table, request_):
     with pytest.raises(DecodeError, match="value"):
-        vet(request_, table)
+        vet([request_], table)
 
 
 @pytest.mark.parametrize(
@@ -265,4 +265,24 @@ def test_bytes_that_are_no_encodings_are_turned_away(table, request_):
     ],
 )
 def test_honest_requests_pass(table, request_):
-    vet(request_, table)
+    vet([request_], table)
+
+
+@pytest.mark.parametrize("place", [0, 1, 9])
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        PutCommand(W, 1, None, [K, BAD_VALUE]),
+        SubtractCommand(W, 1, None, [BAD_KEY, ONE]),
+        PutUniqueCommand(W, 1, None, K, BAD_VALUE),
+        PutUniqueCommand(W, 1, None, BAD_KEY, ONE),
+        batch(Step(StepKind.PUT, K, BAD_VALUE)),
+        batch(Step(StepKind.PUT, BAD_KEY, ONE)),
+    ],
+)
+def test_one_request_among_others_is_turned_away_with_all_of_them(table, spoilt, place):
+    good = [PutCommand(W, 1, None, [M, ONE, L, TWO]), batch(PUT_M), EraseCommand(W, 1, [BAD_KEY])]
+    good = [PutUniqueCommand(W, 1, None, M, ONE), *good * 3]
+    vet(good, table)
+    with pytest.raises(DecodeError):
+        vet([*good[:place], spoilt, *good[place:]], table)

@@ -21,7 +21,7 @@ from stores.log.limits import (
     PRODUCER_WINDOW,
     RETENTION_TICKS,
 )
-from stores.log.machine import LogMachine
+from stores.log.machine import LogMachine, vet
 from stores.log.messages import Append as AppendRequest, Requests, Trimmed
 from stores.log.partitions import Retention, Span
 from stores.log.parts import PlacedPart, RunsPart
@@ -964,6 +964,16 @@ def test_what_no_honest_writer_asks_is_an_error_and_changes_nothing(lab, handle,
     lab.commit()
     assert entries_of(lab.leader) == {0: "a", 1: "b"}
     lab.check()
+
+
+@pytest.mark.parametrize("spoilt", [(None, b"\xff"), (b"\x18\x01", b"\x01"), (b"\x01", None)])
+@pytest.mark.parametrize("place", [0, 1, 9])
+def test_one_entry_that_is_none_has_all_that_came_with_it_refused(lab, handle, spoilt, place):
+    good = [AppendRequest(0, None, 0, (b"\x01", b"\x02", None, b"\x03")) for _ in range(9)]
+    all_of_them = (*good[:place], AppendRequest(0, None, 0, spoilt), *good[place:])
+    with pytest.raises(DecodeError):
+        lab.leader.judge(Write(handle.number, Requests(handle.writer, 1, 0, all_of_them)), lab.now)
+    vet(Requests(handle.writer, 1, 0, tuple(good)))
 
 
 def test_what_a_handle_here_asks_is_not_looked_at_again(lab, handle):
