@@ -65,75 +65,58 @@ class Outcome:
         revision = self.result.revision + first - self.first_request
         return Outcome(first, last, Applied(revision))
 
+    def goes_on(self, request: int, revision: int) -> bool:
+        """Tell whether a request with this revision, and without an answer, follows these."""
+        result = self.result
+        return (
+            request == self.last_request + 1
+            and isinstance(result, Applied)
+            and result.answer is None
+            and revision == result.revision + request - self.first_request
+        )
+
     def joined(self, later: Outcome) -> Outcome | None:
         """Give one outcome for both, if requests and revisions go on where this one ends."""
-        mine, other = self.result, later.result
-        if not isinstance(mine, Applied) or not isinstance(other, Applied):
+        other = later.result
+        if not isinstance(other, Applied) or other.answer is not None:
             return None
-        if mine.answer is not None or other.answer is not None:
+        if not self.goes_on(later.first_request, other.revision):
             return None
-        count = self.last_request + 1 - self.first_request
-        if later.first_request != self.last_request + 1 or other.revision != mine.revision + count:
-            return None
-        return Outcome(self.first_request, later.last_request, mine)
-
-
-def outcome_of(action: Action, revision: int) -> Outcome | None:
-    """Tell what an applied or answered action means to its writer; ``None`` if nothing.
-
-    ``revision`` is the store's after the action. Master and clone both conclude it from what the
-    master broadcasts, so that they cannot differ.
-    """
-    if isinstance(action, PutCommand):
-        if action.request is None:
-            return None
-        return _applied_run(action.request, len(action.pairs) // 2, revision)
-    if isinstance(action, EraseCommand):
-        return _applied_run(action.request, len(action.keys), revision)
-    match action:
-        case ClearCommand(_, request):
-            return _applied_run(request, 1, revision)
-        case BatchResultCommand(_, request, has_held, _):
-            return Outcome(request, request, Applied(revision, has_held))
-        case PutUniqueResultCommand(_, request, is_inserted):
-            return Outcome(request, request, Applied(revision, is_inserted))
-        case RefusalCommand(_, request, code, text):
-            return Outcome(request, request, Refused(code, text))
-        case _:
-            return None
+        return Outcome(self.first_request, later.last_request, self.result)
 
 
 def add_outcome(known: list[Outcome], action: Action, revision: int) -> None:
-    """Add what ``outcome_of`` tells of an action to the caller's own list, whose last one may grow.
+    """Add what an applied or answered action means to its writer, if it means anything.
 
-    So nothing is built for a put or an erasure that goes on where the one before it ended.
+    ``revision`` is the store's after the action. Master and clone both conclude it from what the
+    master broadcasts, so that they cannot differ. The list is the caller's own: its last outcome
+    grows where puts or erasures go on.
     """
     if isinstance(action, PutCommand):
         request, count = action.request, len(action.pairs) // 2
     elif isinstance(action, EraseCommand):
         request, count = action.request, len(action.keys)
     else:
-        outcome = outcome_of(action, revision)
-        joined = known[-1].joined(outcome) if known and outcome is not None else None
-        if joined is not None:
-            known[-1] = joined
-        elif outcome is not None:
-            known.append(outcome)
+        outcome = _single(action, revision)
+        if outcome is not None:
+            join_outcome(known, outcome)
         return
     if request is None:
         return
     first_revision = revision + 1 - count
-    last = known[-1] if known else None
-    if (
-        last is not None
-        and request == last.last_request + 1
-        and isinstance(result := last.result, Applied)
-        and result.answer is None
-        and first_revision == result.revision + request - last.first_request
-    ):
-        last.last_request += count
-        return
-    known.append(Outcome(request, request + count - 1, Applied(first_revision)))
+    if known and known[-1].goes_on(request, first_revision):
+        known[-1].last_request += count
+    else:
+        known.append(Outcome(request, request + count - 1, Applied(first_revision)))
+
+
+def join_outcome(known: list[Outcome], outcome: Outcome) -> None:
+    """Add an outcome; one that goes on where the last one ends is joined to it."""
+    joined = known[-1].joined(outcome) if known else None
+    if joined is None:
+        known.append(outcome)
+    else:
+        known[-1] = joined
 
 
 def outcomes_between(known: Sequence[Outcome], first: int, last: int) -> list[Outcome]:
@@ -150,8 +133,19 @@ def outcomes_between(known: Sequence[Outcome], first: int, last: int) -> list[Ou
     return found
 
 
-def _applied_run(request: int, count: int, revision: int) -> Outcome:
-    return Outcome(request, request + count - 1, Applied(revision + 1 - count))
+def _single(action: Action, revision: int) -> Outcome | None:
+    """Tell what an action means that answers one request; ``None`` if it answers none."""
+    match action:
+        case ClearCommand(_, request):
+            return Outcome(request, request, Applied(revision))
+        case BatchResultCommand(_, request, has_held, _):
+            return Outcome(request, request, Applied(revision, has_held))
+        case PutUniqueResultCommand(_, request, is_inserted):
+            return Outcome(request, request, Applied(revision, is_inserted))
+        case RefusalCommand(_, request, code, text):
+            return Outcome(request, request, Refused(code, text))
+        case _:
+            return None
 
 
 @dataclass(frozen=True, slots=True)

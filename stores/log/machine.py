@@ -31,7 +31,7 @@ from stores.log.parts import Frozen, HeadPart, Part, PlacedPart, RunsPart, besid
 from stores.log.producers import Producers
 from stores.log.staged import Staged
 from stores.log.staging import LogStage, apply_cursors
-from stores.outcomes import Outcome
+from stores.outcomes import Outcome, join_outcome
 from stores.quota import UNLIMITED, Meter, Quota, QuotaLevel
 from stores.table.bodies import ChangeQuota, QuotaChanged, Register, Registered
 from stores.table.lineage import Lineage
@@ -308,9 +308,7 @@ class LogMachine(AppliedReads, Machine):
         stage, outcomes = LogStage(), list[Outcome]()
         for number, request in enumerate(asked.requests, asked.first_request):
             result = staged.judge.perform(request, stage, times.stamp_ns)
-            outcome = Outcome(number, number, result)
-            joined = outcomes[-1].joined(outcome) if outcomes else None
-            outcomes[-1:] = [joined] if joined is not None else [*outcomes[-1:], outcome]
+            join_outcome(outcomes, Outcome(number, number, result))
         stage.seal()
         body = Performed(
             *(asked.writer, asked.resolved_request, tuple(outcomes)),

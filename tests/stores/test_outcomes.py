@@ -14,12 +14,17 @@ from stores.actions import (
     RefusalCommand,
     WriterId,
 )
-from stores.outcomes import Applied, Outcome, Refused, add_outcome, outcome_of
+from stores.outcomes import Applied, Outcome, Refused, add_outcome, join_outcome
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
 W = WriterId.of(EntityId(EndpointId(bytes(16)), 1), 1)
 REFUSED = Refused(ErrorCode.TYPE_CLASH, "no")
+
+
+def outcome_of(action, revision):
+    add_outcome(known := [], action, revision)
+    return known[0] if known else None
 
 
 def test_actions_tell_what_became_of_which_requests():
@@ -95,8 +100,7 @@ def test_what_is_added_joins_as_outcomes_do(drawn):
         outcome = outcome_of(action, revision)
         if outcome is None:
             continue
-        joined = wanted[-1].joined(outcome) if wanted else None
-        wanted[len(wanted) - (joined is not None) :] = [joined or outcome]
+        join_outcome(wanted, outcome)
         request = outcome.last_request + 1
     assert known == wanted
 

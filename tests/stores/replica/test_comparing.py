@@ -80,9 +80,7 @@ def test_a_question_outlives_its_leader() -> None:
     mesh, leader, other = leading()
     mesh.cut = {leader}
     mesh.compare(other)
-    for _ in range(80):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(80)
     (verdict,) = mesh.verdicts(other)
     assert verdict.rows[0].replica.endpoint != mesh.where[leader]
 

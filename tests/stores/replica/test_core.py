@@ -136,6 +136,12 @@ class Mesh:
         for name in names or self.cores:
             self.take(name, self.cores[name].tick(self.now_ns))
 
+    def pass_ticks(self, count: int) -> None:
+        """Let so many ticks pass, and all that follows from each of them come about."""
+        for _ in range(count):
+            self.tick()
+            self.work()
+
     def lead(self) -> str:
         """Have a leader elected that serves all."""
         self.start()
@@ -261,9 +267,7 @@ def test_a_voter_that_is_alone_leads_on_while_its_disk_is_slow() -> None:
     leader = mesh.lead()
     mesh.slow = set("a")
     mesh.put(leader)
-    for _ in range(PATIENCE_TICKS + 10):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(PATIENCE_TICKS + 10)
     assert mesh.cores["a"].is_leader, "no other voter can take over"
     assert not mesh.outcomes(leader), "nor is its own request late to itself"
     mesh.slow = set()
@@ -307,9 +311,7 @@ def test_a_voter_alone_in_memory_decides_at_once_and_keeps_nothing_for_who_is_no
     journal = alone.member.journal
     assert journal.floor == journal.end, "no member follows"
     mesh.cut = set()
-    for _ in range(30):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(30)
     assert late.machine.digest() == alone.machine.digest()
     end = journal.end
     mesh.put("a")
@@ -357,9 +359,7 @@ def test_a_linear_read_waits_until_a_majority_confirms_the_leader(at: str) -> No
     mesh.work()
     assert IdleReached(7) not in mesh.told[reader]
     mesh.cut = set()
-    for _ in range(6):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(6)
     assert IdleReached(7) in mesh.told[reader]
 
 
@@ -375,23 +375,17 @@ def test_what_waits_for_an_answer_that_does_not_come_leaves_after_a_second() -> 
     mesh.put(leader)
     mesh.work()
     assert journal.end_index == end
-    for _ in range(outbox.REPEAT_TICKS + 1):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(outbox.REPEAT_TICKS + 1)
     assert journal.end_index == end + 1
     while len(mesh.outcomes(leader)) < 3:
         mesh.tick()
         mesh.work()
     assert all(isinstance(each, Refused) for each in mesh.outcomes(leader)[1:])
     mesh.cut = set()
-    for _ in range(60):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(60)
     for _ in range(2):
         mesh.put(leader)
-    for _ in range(30):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(30)
     assert len(mesh.cores[leader].outbox) == 0
     assert not any(isinstance(each, Refused) for each in mesh.outcomes(leader)[3:])
     assert len(mesh.cores[leader].machine) == 1
@@ -404,13 +398,9 @@ def test_what_was_sent_and_has_no_answer_may_have_been_applied() -> None:
     mesh.work()
     mesh.cut = set("abc")
     mesh.put(leader)
-    for _ in range(100):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(100)
     mesh.put(leader)
-    for _ in range(100):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(100)
     _, sent, unsent = mesh.outcomes(leader)
     assert sent.text.endswith("whether it was applied is unknown")
     assert unsent.text.endswith("it was not applied")
@@ -443,9 +433,7 @@ def test_what_a_leader_had_no_room_for_is_sent_again_in_smaller_portions(
     assert portions == [8, 4, 2, 1, 1]
     monkeypatch.undo()
     mesh.slow = set()
-    for _ in range(3):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(3)
     assert not len(mesh.cores[asking].outbox)
     for _ in range(8):
         mesh.put(asking)
@@ -456,24 +444,18 @@ def test_nothing_is_founded_while_one_voter_has_not_answered() -> None:
     mesh = Mesh()
     mesh.cut = {"c"}
     mesh.start()
-    for _ in range(20):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(20)
     assert [core.group for core in mesh.cores.values()] == [None] * 3
     assert "no answer of c" in mesh.cores["a"].explain()
     mesh.cut = set()
-    for _ in range(20):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(20)
     assert [core.group for core in mesh.cores.values()] == [b"g" * 16] * 3
 
 
 def test_nothing_is_founded_while_lists_differ() -> None:
     mesh = Mesh(lists={"c": "acb"})
     mesh.start()
-    for _ in range(20):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(20)
     assert [core.group for core in mesh.cores.values()] == [None] * 3
     assert "c was given voters a, c, b" in mesh.cores["a"].explain()
 
@@ -481,9 +463,7 @@ def test_nothing_is_founded_while_lists_differ() -> None:
 def test_an_endpoint_that_has_not_the_name_of_its_member_is_not_heard() -> None:
     mesh = Mesh(strangers=("c",))
     mesh.start()
-    for _ in range(20):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(20)
     assert [core.group for core in mesh.cores.values()] == [None] * 3
     assert "no answer of c" in mesh.cores["a"].explain()
 
@@ -564,17 +544,13 @@ def test_a_majority_that_came_back_with_nothing_is_told_of_with_what_to_do() -> 
         mesh.work()
     assert not core.hears_majority, "what answers there has no vote"
     mesh.put(leader)
-    for _ in range(SILENT_TICKS + 1):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(SILENT_TICKS + 1)
     *_, refused = mesh.outcomes(leader)
     assert refused.code is ErrorCode.NO_QUORUM
     halt = f"{first}, {second} came back with nothing: promote(force=True) at {leader}"
     assert halt in refused.text
     mesh.take(leader, core.force())
-    for _ in range(300):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(300)
     assert {voter.name: voter.life for voter in core.voters} == {leader: 1, first: 2, second: 2}
     assert {each.machine.digest() for each in mesh.cores.values()} == {core.machine.digest()}
 
@@ -601,9 +577,7 @@ def test_a_founder_that_is_lost_as_it_founds_leaves_a_halt_that_says_what_to_do(
     assert refused.code is ErrorCode.NO_QUORUM
     assert "if its founder is gone, promote(force=True) at one replica" in refused.text
     mesh.take("b", mesh.cores["b"].force())
-    for _ in range(300):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(300)
     assert {voter.name: voter.life for voter in mesh.cores["a"].voters} == {"b": 1, "a": 2, "c": 1}
     assert all(core.is_served for core in mesh.cores.values())
 

@@ -45,9 +45,7 @@ def test_a_restart_applies_what_came_since_the_last_checkpoint_alone(mesh):
     mesh.lead()
     for value in range(20):
         mesh.offset("a", mesh.append("a", value))
-    for _ in range(2 * CHECKPOINT_TICKS):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(2 * CHECKPOINT_TICKS)
     commit = mesh.cores["a"].member.state.commit
     mesh.offset("a", mesh.append("a", "later"))
     core = mesh.crash("a")
@@ -65,9 +63,7 @@ def test_what_retention_let_go_is_not_in_the_file_for_long(mesh):
     mesh.work()
     mesh.take("a", core.begin_ask(1, ChangeRetention(Retention(count=10))))
     mesh.ticks_until(lambda: core.machine.partitions[0].start)
-    for _ in range(2 * CHECKPOINT_TICKS):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(2 * CHECKPOINT_TICKS)
     span = core.machine.partitions[0].span
     again = mesh.crash("a")
     assert again.machine.partitions[0].span == span
@@ -82,9 +78,7 @@ def test_offsets_go_on_after_everything_was_trimmed_and_the_member_restarted(mes
     core.requests.trim(0, 5)
     mesh.flush("a")
     mesh.ticks_until(lambda: core.machine.partitions[0].start == 5)
-    for _ in range(2 * CHECKPOINT_TICKS):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(2 * CHECKPOINT_TICKS)
     mesh.crash("a")
     mesh.start_again("a")
     assert mesh.offset("a", mesh.append("a", "later")) == 5

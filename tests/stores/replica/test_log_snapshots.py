@@ -240,9 +240,7 @@ def test_a_snapshot_waits_until_what_it_leaves_out_is_in_the_file(make, monkeypa
     mesh.ticks_until(lambda: mesh.cores[leader].member.journal.floor.index > floor, 300)
     mesh.cut = set()
     mesh.ticks_until(lambda: mesh.cores[late].is_served)
-    for _ in range(10):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(10)
     assert not mesh.staged, "its disk has something else to do"
     mesh.heal()
     assert mesh.beginnings == 1
@@ -321,9 +319,7 @@ def test_what_cannot_be_read_is_not_sent_and_asked_for_again(make, monkeypatch):
     mesh.cut = set()
     with monkeypatch.context() as patch:
         patch.setattr(mesh.files[leader], "read", lambda places: [])
-        for _ in range(50):
-            mesh.tick()
-            mesh.work()
+        mesh.pass_ticks(50)
         assert mesh.read_count > 2 * WINDOW_PARTS, "it is asked for again"
         assert mesh.entries(late) == {0: 0}
     mesh.heal()

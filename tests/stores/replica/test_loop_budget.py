@@ -102,9 +102,7 @@ def test_loop_budget(longest: Counted) -> None:
     mesh.start()
     mesh.work()
     fill(mesh)
-    for _ in range(30):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(30)
     leader, clone = mesh.cores["a"], mesh.cores["b"]
     assert len(leader.machine) == ENTRIES * KEYS
     assert longest["applied"] <= WRITE_ENTRIES
@@ -114,9 +112,7 @@ def test_loop_budget(longest: Counted) -> None:
     assert not leader.carrier.keeper.has_slices, "all rows have followed"
     longest.clear()
     mesh.cut = set()
-    for _ in range(30):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(30)
     assert len(clone.machine) == ENTRIES * KEYS
     assert longest["thawed"] == CHUNK_COUNT_MAX
     assert longest["applied"] <= CATCH_UP_RUN
@@ -137,9 +133,7 @@ def test_a_clone_applies_a_leaders_runs_message_by_message(longest: Counted) -> 
     assert len(core.machine) == MUTATIONS
     longest.clear()
     mesh.cut = set()
-    for _ in range(30):
-        mesh.tick()
-        mesh.work()
+    mesh.pass_ticks(30)
     assert len(mesh.cores["b"].machine) == MUTATIONS
     assert not longest["thawed"], "the journal reaches back that far"
     assert longest["mutations"] * len(VALUE) <= RUN_SIZE_MAX < MUTATIONS * len(VALUE) // 2
