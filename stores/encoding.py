@@ -146,7 +146,7 @@ def encode_put(
 
 
 def encode_erase(erasure: actions.EraseCommand) -> bytes:
-    """Write an ``EraseCommand``: one alone takes CBOR's own writer three times as long."""
+    """Write an ``EraseCommand``, as fast as a put."""
     number = cbor.head(cbor.UNSIGNED, erasure.request)
     return b"".join((_ERASE_START, erasure.writer, number, _byte_strings(erasure.keys)))
 

@@ -249,7 +249,7 @@ def _without_absent(action: BatchResultCommand, present: Collection[bytes]) -> B
 def _removal(action: EraseCommand | ExpireCommand, present: Collection[bytes]) -> _Gone:
     keys = action.keys
     removed: tuple[tuple[int, bytes], ...]
-    if len(keys) == 1:  # One among others: what serves runs takes three times as long.
+    if len(keys) == 1:  # One among others, without what serves runs.
         removed = ((0, keys[0]),) if keys[0] in present else ()
     else:
         first: dict[bytes, int] = {}
