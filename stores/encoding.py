@@ -117,7 +117,7 @@ def _count(number: int | None) -> bytes:
     return cbor.NONE if number is None else cbor.head(cbor.UNSIGNED, number)
 
 
-def _byte_strings(items: Sequence[bytes]) -> bytes:
+def encode_byte_strings(items: Sequence[bytes]) -> bytes:
     """Write an array of byte strings."""
     count = len(items)
     is_usual = count < cbor.HEADS_COUNT
@@ -140,7 +140,7 @@ def encode_put(
             writer,
             cbor.NONE if request is None else cbor.head(cbor.UNSIGNED, request),
             cbor.NONE if expiry_ns is None else cbor.head(cbor.UNSIGNED, expiry_ns),
-            _byte_strings(pairs),
+            encode_byte_strings(pairs),
         )
     )
 
@@ -148,7 +148,7 @@ def encode_put(
 def encode_erase(erasure: actions.EraseCommand) -> bytes:
     """Write an ``EraseCommand``, as fast as a put."""
     number = cbor.head(cbor.UNSIGNED, erasure.request)
-    return b"".join((_ERASE_START, erasure.writer, number, _byte_strings(erasure.keys)))
+    return b"".join((_ERASE_START, erasure.writer, number, encode_byte_strings(erasure.keys)))
 
 
 def encode_batch(batch: actions.BatchCommand) -> bytes:

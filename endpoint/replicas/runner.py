@@ -289,7 +289,8 @@ class Runner:
     def ask(self, request: int) -> Receipt:
         """Give the receipt of a request that the core has taken, and see that it leaves."""
         receipt = self._receipts[request] = Receipt(request)
-        self.urge()
+        if not self._is_urged:
+            self.urge()
         return receipt
 
     def urge(self) -> None:

@@ -12,13 +12,14 @@ from typing import Any, Final, Protocol
 
 import cbor2
 
-from channels import CumulativeAck, Event, Heartbeat, Nack, RetransmitFailed, UnknownConsumer
+from channels import Event
 from stores import fields
 from stores.encoding import load_array
 from stores.group import packed_messages, packed_words
 from stores.group.entries import ActionEntry, Entry, LeadEntry, TimeEntry, VotersEntry
-from stores.group.messages import FromFollower, Message, SnapshotPart, ToFollower
+from stores.group.messages import Message, SnapshotPart, ToFollower
 from stores.group.packed_fields import pack_voters, read_name, read_times, read_voters, refusal
+from stores.group.packed_messages import Accepts
 from stores.group.packed_words import BARRED, GREETING, JOURNAL_END, SEEK
 from stores.group.positions import MemberId
 from stores.group.words import OUTSIDE, Answered, Ask, Letter, Word
@@ -35,11 +36,6 @@ RUN_SIZE_MAX: Final = 64 * KIB
 """Bytes after which a message takes no more entries: all that it brings may be applied in one step
 of the loop, and 64 KiB are a thousand small puts. Others have their turn in between."""
 
-_PLAIN: Final = {**packed_messages.MESSAGES, **packed_words.WORDS}
-_PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
-    **packed_messages.PACKERS,
-    **packed_words.PACKERS,
-}
 _EVENT, _PART, _ASK, _ANSWERED = 48, 49, 50, 51
 """Kinds that the machine's codec has a part in."""
 _OF_NO_GROUP: Final = (GREETING, BARRED, JOURNAL_END)
@@ -47,7 +43,7 @@ _OF_NO_GROUP: Final = (GREETING, BARRED, JOURNAL_END)
 _OF_PROXIES: Final = (SEEK, _ASK)
 """Kinds that a proxy says, whether it knows of a group or not."""
 
-_count = fields.count
+_count, _session = fields.count, fields.optional_count
 
 
 class MachineCodec(Protocol):
@@ -84,6 +80,23 @@ class GroupCodec:
     def __init__(self, machine: MachineCodec) -> None:
         """Take the machine's codec."""
         self._machine = machine
+        self._packers: dict[type, Callable[[Any], list[object]]] = {
+            **packed_messages.PACKERS,
+            **packed_words.PACKERS,
+            SnapshotPart: lambda value: [
+                *(_PART, value.term, value.session, value.number, machine.encode_part(value.part))
+            ],
+            Ask: lambda value: [_ASK, value.ticket, machine.encode_request(value.request)],
+            Answered: lambda value: [_ANSWERED, value.ticket, machine.encode_answer(value.answer)],
+        }
+        self._shapes: dict[int, tuple[Callable[..., Message | Word], Accepts]] = {
+            **packed_messages.MESSAGES,
+            **packed_words.WORDS,
+            _EVENT: (_entries, (_count, _session, _count, _run_of(machine), _count)),
+            _PART: (SnapshotPart, (_count, _count, _count, _of(machine.decode_part))),
+            _ASK: (Ask, (_count, _of(machine.decode_request))),
+            _ANSWERED: (Answered, (_count, _of(machine.decode_answer))),
+        }
 
     # -- out -------------------------------------------------------------------------------------
 
@@ -97,30 +110,8 @@ class GroupCodec:
                 session, commit = content.session, content.commit
                 yield _dumps(_EVENT, head, [content.term, session, first, entries, commit])
             return
-        kind, *items = self._packed(content)
+        kind, *items = self._packers[type(content)](content)
         yield _dumps(kind, head, items)
-
-    def _packed(self, content: Message | Word) -> list[object]:
-        machine = self._machine
-        match content:
-            case SnapshotPart(term, session, number, part):
-                return [_PART, term, session, number, machine.encode_part(part)]
-            case Ask(ticket, request):
-                return [_ASK, ticket, machine.encode_request(request)]
-            case Answered(ticket, answer):
-                return [_ANSWERED, ticket, machine.encode_answer(answer)]
-            case FromFollower(term, session, is_whole, CumulativeAck(sequence=sequence)):
-                return [14, term, session, is_whole, sequence]
-            case FromFollower(term, session, is_whole, Nack(sequences=lacking)):
-                return [15, term, session, is_whole, lacking]
-            case ToFollower(term, session, RetransmitFailed(sequence=sequence)):
-                return [16, term, session, sequence]
-            case ToFollower(term, session, UnknownConsumer()):
-                return [17, term, session]
-            case ToFollower(term, session, Heartbeat(sequence=sequence)):
-                return [18, term, session, sequence]
-            case _:
-                return _PACKERS[type(content)](content)
 
     def _runs(self, event: Event[Entry]) -> Iterator[tuple[int, list[object]]]:
         """Cut a run of entries into those that travel together."""
@@ -164,44 +155,51 @@ class GroupCodec:
         return Letter(sender, known, self._content(kind, items))
 
     def _content(self, kind: int, items: Sequence[object]) -> Message | Word:
-        if (shape := _PLAIN.get(kind)) is not None:
-            build, accepts = shape
-            if len(items) != len(accepts):
-                raise DecodeError(
-                    f"a message of kind {kind} has {len(accepts)} fields, and {len(items)} came"
-                )
-            return build(*[accept(item) for accept, item in zip(accepts, items, strict=True)])
-        machine = self._machine
-        match kind, items:
-            case 48, [term, session, first, list() as run, commit] if (
-                0 < len(run) <= RUN_ENTRIES_MAX
-            ):
-                entries = tuple(map(self._entry, run))
-                number, part_of = _count(term), fields.optional_count(session)
-                event = Event(number, _count(first), entries)
-                return ToFollower(number, part_of, event, _count(commit))
-            case 49, [term, session, number, part]:
-                content = machine.decode_part(fields.byte_string(part))
-                return SnapshotPart(_count(term), _count(session), _count(number), content)
-            case 50, [ticket, request]:
-                return Ask(_count(ticket), machine.decode_request(fields.byte_string(request)))
-            case 51, [ticket, answer]:
-                return Answered(_count(ticket), machine.decode_answer(fields.byte_string(answer)))
-            case _:
-                raise DecodeError(f"a message of a replica group has the bad kind {kind!r:.40}")
+        if (shape := self._shapes.get(kind)) is None:
+            raise DecodeError(f"a message of a replica group has the bad kind {kind}")
+        build, accepts = shape
+        if len(items) != len(accepts):
+            raise DecodeError(
+                f"a message of kind {kind} has {len(accepts)} fields, and {len(items)} came"
+            )
+        return build(*[accept(item) for accept, item in zip(accepts, items, strict=True)])
 
-    def _entry(self, value: object) -> Entry:
-        match value:
-            case [0, term, bytes() as body]:
-                return ActionEntry(_count(term), self._machine.decode(body))
-            case [1, term, times]:
-                return LeadEntry(_count(term), read_times(times))
-            case [2, term, voters]:
-                return VotersEntry(_count(term), read_voters(voters))
-            case [3, term, times]:
-                return TimeEntry(_count(term), read_times(times))
-            case _:
-                raise refusal("entry")
+
+def _run_of(machine: MachineCodec) -> Callable[[object], tuple[Entry, ...]]:
+    """Accept a run of entries."""
+    shapes: dict[int, tuple[Callable[..., Entry], Callable[[object], Any]]] = {
+        0: (ActionEntry, _of(machine.decode)),
+        1: (LeadEntry, read_times),
+        2: (VotersEntry, read_voters),
+        3: (TimeEntry, read_times),
+    }
+
+    def accept_entry(value: object) -> Entry:
+        if type(value) is not list or len(value) != 3:
+            raise refusal("entry")
+        kind, term, content = value
+        if type(kind) is not int or (shape := shapes.get(kind)) is None:
+            raise refusal("entry")
+        build, accept = shape
+        return build(_count(term), accept(content))
+
+    def accept_run(value: object) -> tuple[Entry, ...]:
+        if type(value) is not list or not 0 < len(value) <= RUN_ENTRIES_MAX:
+            raise refusal("run of entries")
+        return tuple([accept_entry(entry) for entry in value])
+
+    return accept_run
+
+
+def _entries(
+    term: int, session: int | None, first: int, run: tuple[Entry, ...], commit: int
+) -> ToFollower:
+    return ToFollower(term, session, Event(term, first, run), commit)
+
+
+def _of(decode: Callable[[bytes], object]) -> Callable[[object], object]:
+    """Accept a byte string that the machine's codec reads."""
+    return lambda value: decode(fields.byte_string(value))
 
 
 def _group(value: object) -> bytes | None:

@@ -25,7 +25,8 @@ class VotersEntry:
     voters: Voters
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, like all that is built for every message: it would take three times as long.
+@dataclass(slots=True)
 class ActionEntry:
     """What the leader's machine decided; all machines apply it alike."""
 

@@ -113,4 +113,17 @@ PACKERS: Final[dict[type[Message], Callable[[Any], list[object]]]] = {
     SnapshotAck: lambda value: [11, value.term, value.session, value.count],
     ReadIndex: lambda value: [12, value.term, value.ticket],
     ReadFrom: lambda value: [13, value.term, value.ticket, value.index],
+    FromFollower: lambda value: _OF_CHANNELS[type(value.message)](value),
+    ToFollower: lambda value: _OF_CHANNELS[type(value.message)](value),
+}
+"""Writes each kind. By its type: patterns are tried one after the other, for each letter."""
+
+_OF_CHANNELS: Final[dict[type, Callable[[Any], list[object]]]] = {
+    CumulativeAck: lambda value: [
+        *(14, value.term, value.session, value.is_whole, value.message.sequence)
+    ],
+    Nack: lambda value: [15, value.term, value.session, value.is_whole, value.message.sequences],
+    RetransmitFailed: lambda value: [16, value.term, value.session, value.message.sequence],
+    UnknownConsumer: lambda value: [17, value.term, value.session],
+    Heartbeat: lambda value: [18, value.term, value.session, value.message.sequence],
 }

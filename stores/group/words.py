@@ -52,7 +52,8 @@ class Cede:
     """Master to the clone that has most: have me lead, with all that you have."""
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, like all that is built for every message: it would take three times as long.
+@dataclass(slots=True)
 class Ask:
     """Endpoint to the leader: have this judged. Proxies ask any replica what is there, too."""
 
@@ -61,7 +62,8 @@ class Ask:
     """The machine's own."""
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, like all that is built for every message: it would take three times as long.
+@dataclass(slots=True)
 class Answered:
     """Leader to endpoint: what came of it. A majority has it."""
 
@@ -208,7 +210,8 @@ OUTSIDE: Final = MemberId("", 0)
 nothing. What it may do depends on its endpoint alone."""
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, like all that is built for every message: it would take three times as long.
+@dataclass(slots=True)
 class Letter:
     """All that one payload holds."""
 

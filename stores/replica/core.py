@@ -16,7 +16,7 @@ from stores.group import effects as grouped
 from stores.group.clock import Moment
 from stores.group.codec import GroupCodec
 from stores.group.member import Member
-from stores.group.messages import HigherTerm, Message
+from stores.group.messages import FromFollower, HigherTerm, Message, ToFollower
 from stores.group.positions import MemberId
 from stores.group.words import (
     OUTSIDE,
@@ -116,7 +116,7 @@ class GroupCore(Life):
         if not self.outbox.has_unsent or self._desk.is_joining:
             return []  # All else was told at the end of the step that caused it.
         self._pump()
-        return self._take()
+        return self._take() if self.is_leader else self.take()  # Elsewhere it leaves, no more.
 
     def tick(self, now_ns: int) -> list[ReplicaEffect]:
         """Let a tick pass. The ticks of a pause count as one, after all that came meanwhile."""
@@ -273,6 +273,8 @@ class GroupCore(Life):
         self, member: Member, sender: EndpointId, other: MemberId, content: Message | Word
     ) -> None:
         match content:
+            case ToFollower() | FromFollower():  # First, as there are most of them.
+                self._carry_out(member.receive(other, content))
             case Ask(ticket, request):
                 self._check_asker(request, sender)
                 self._carry_out(member.propose((other, ticket), request))

@@ -6,7 +6,7 @@ What is read is looked at field by field. All that is wrong with it is a ``Decod
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 import cbor2
@@ -23,7 +23,7 @@ from stores.actions import (
     RefusalCommand,
     request_range,
 )
-from stores.encoding import decode_action, encode_action
+from stores.encoding import decode_action, encode_action, encode_byte_strings
 from stores.judgement import Request
 from stores.limits import (
     CHUNK_COUNT_MAX,
@@ -69,6 +69,7 @@ from stores.table.bodies import (
     Write,
 )
 from stores.table.parts import EntriesPart, HeadPart, Part, SessionsPart, WritersPart
+from stores.table.recognition import Recognition
 from stores.table.rows import Rows
 from stores.table.sessions import SESSIONS_MAX
 from stores.table.strings import Strings, packed, unpacked
@@ -164,10 +165,10 @@ def _gone(number: int, text: str) -> ReadRefusedCommand:
 
 
 def _actions(value: object) -> tuple[Action, ...]:
-    actions = fields.list_of(_action, ACTIONS_MAX)(value)
+    actions = _results(value)
     if not actions or request_range(actions[-1]) is None:
         raise DecodeError("an entry of a store answers no request")
-    if len({action.writer for action in actions}) != 1:
+    if len(actions) > 1 and len({action.writer for action in actions}) != 1:
         raise DecodeError("an entry of a store has several writers")
     return actions
 
@@ -177,6 +178,9 @@ def _action(value: object) -> _Result:
     if not isinstance(action, _Result):
         raise DecodeError(f"an entry of a store has a {type(action).__name__}, which is no result")
     return action
+
+
+_results: Final = fields.list_of(_action, ACTIONS_MAX)
 
 
 def _keys(value: object) -> list[bytes]:
@@ -269,7 +273,9 @@ ANSWERS: Final[dict[int, shapes.Shape[Answered]]] = {
 # -- out -------------------------------------------------------------------------------------------
 
 _WRITERS_START: Final = b"\x82\x18\x22"
-"""An array of two, and the kind of ``WritersPart``."""
+_PERFORMED_START: Final = b"\x83\x01"
+_WRITE_START: Final = b"\x84\x11"
+"""An array, and the kind: of ``WritersPart``, of ``Performed``, and of ``Write``."""
 
 _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
     ExpireCommand: lambda value: [2, value.keys],
@@ -281,7 +287,6 @@ _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
         *(7, value.sessions, [] if value.removal is None else value.removal.keys)
     ],
     Register: lambda value: [16, value.writer, value.last_request],
-    Write: lambda value: [17, value.number, [*map(encode_action, value.requests)], value.resolved],
     ChangeQuota: lambda value: [18, shapes.packed_quota(value.quota)],
     Compare: lambda value: [19, value.number],
     Read: lambda value: [20, list(value.seen), value.is_linear, _packed_question(value.question)],
@@ -342,7 +347,7 @@ def encode_body(body: Body) -> bytes:
     if not isinstance(body, Performed):
         return _encode(body)
     if body.encoded is None:
-        body.encoded = cbor2.dumps([1, body.resolved, [*map(encode_action, body.actions)]])
+        body.encoded = _encoded_performed(body.resolved, _encoded_actions(body.actions))
         for action in body.actions:
             if isinstance(action, PutCommand):
                 action.encoded = None  # They are in here now.
@@ -351,6 +356,8 @@ def encode_body(body: Body) -> bytes:
 
 def encode_request(request: TableRequest) -> bytes:
     """Write a request."""
+    if isinstance(request, Write):
+        return _encoded_write(request, _encoded_actions(request.requests))
     return _encode(request)
 
 
@@ -365,6 +372,19 @@ def encode_part(part: Part) -> bytes:
 def encode_answer(answer: object) -> bytes:
     """Write an answer."""
     return _encode(answer)
+
+
+def _encoded_actions(actions: Sequence[Action]) -> bytes:
+    return encode_byte_strings([*map(encode_action, actions)])
+
+
+def _encoded_performed(resolved: int, actions: bytes) -> bytes:
+    return b"".join((_PERFORMED_START, cbor.head(cbor.UNSIGNED, resolved), actions))
+
+
+def _encoded_write(write: Write, actions: bytes) -> bytes:
+    number = cbor.head(cbor.UNSIGNED, write.number)
+    return b"".join((_WRITE_START, number, actions, cbor.head(cbor.UNSIGNED, write.resolved)))
 
 
 def _encode(value: object) -> bytes:
@@ -403,13 +423,17 @@ def decode_answer(data: bytes) -> Answered:
 class TableCodec:
     """All of these as a replica group asks for them: see ``stores.group.codec.MachineCodec``."""
 
+    def __init__(self) -> None:
+        """Know of nothing that was asked."""
+        self._recognition = Recognition()
+
     def encode(self, body: object) -> bytes:
         """Write what a journal entry holds."""
         return encode_body(cast("Body", body))
 
     def decode(self, data: bytes) -> object:
         """Read what a journal entry holds; raises ``DecodeError``."""
-        return decode_body(data)
+        return self._recognition.find(data) or decode_body(data)
 
     def encode_part(self, part: object) -> bytes:
         """Write a part of a snapshot."""
@@ -420,8 +444,15 @@ class TableCodec:
         return decode_part(data)
 
     def encode_request(self, request: object) -> bytes:
-        """Write a request."""
-        return encode_request(cast("TableRequest", request))
+        """Write a request, and know what it comes to when that is in the journal."""
+        if not isinstance(request, Write):
+            return encode_request(cast("TableRequest", request))
+        actions = _encoded_actions(request.requests)
+        if self._recognition.is_possible(request):
+            body = Performed(request.resolved, request.requests)
+            body.encoded = _encoded_performed(request.resolved, actions)
+            self._recognition.expect(body, body.encoded)
+        return _encoded_write(request, actions)
 
     def decode_request(self, data: bytes) -> object:
         """Read a request; raises ``DecodeError``."""

@@ -10,6 +10,7 @@ _PROGRAMS = "tests/stores/table/test_machine_property.py"
 _WATCHES = "tests/stores/table/test_table_watches.py"
 _PINS = "tests/stores/table/test_pins.py"
 _CODEC = "tests/stores/table/test_table_codec.py"
+_RECOGNITION = "tests/stores/table/test_recognition.py"
 _MODEL = "tests/stores/table/test_group_of_tables.py"
 
 
@@ -244,8 +245,24 @@ MACHINE = [
         "an entry has one writer",
         "an outcome is noted for another writer than the one that asked",
         "codec.py",
-        "    if len({action.writer for action in actions}) != 1:\n",
+        "    if len(actions) > 1 and len({action.writer for action in actions}) != 1:\n",
         "    if False:\n",
         _CODEC,
+    ),
+    _part(
+        "what comes back is known by all of its bytes",
+        "a replica applies what it asked for, and the others what the leader says",
+        "recognition.py",
+        "        if found is None or found.encoded != encoded:\n",
+        "        if found is None:\n",
+        _RECOGNITION,
+    ),
+    _part(
+        "a proxy keeps nothing of what it asks",
+        "each proxy holds 256 parcels in memory for an entry that never comes",
+        "recognition.py",
+        "        if self._expected is None:\n            return False\n",
+        "        if self._expected is None:\n            self._expected = {}\n",
+        _RECOGNITION,
     ),
 ]
