@@ -14,9 +14,10 @@ from typing import Final
 
 from wire.limits import KIB
 
-BUSY_POLL_MICROSECONDS: Final = 200
-"""How long an endpoint stays awake for an answer, unless it is told otherwise: as long as Linux
-looks for work in a virtual machine before it halts a core (``guest_halt_poll_ns``)."""
+BUSY_POLL_MICROSECONDS: Final = 400
+"""How long an endpoint stays awake for an answer, unless it is told otherwise: twice as long as the
+slowest answer of the mesh's own takes, a store's to a clone that put something, on a slow core.
+With half of that such a conversation fell asleep again and again, and took a third longer."""
 
 BUSY_POLL_MICROSECONDS_MAX: Final = 10_000
 """The longest that it may be told: to sleep and be woken takes a hundredth of that."""
@@ -30,8 +31,8 @@ LOOKS_MIN: Final = 4
 answered what was delivered to it."""
 
 PAUSE_MAX: Final = 256
-"""Short waits slept through after looking in vain, at most: with the usual 200 µs, to look in vain
-then takes about a hundredth of a conversation's time; and it is tried again within a tenth of a
+"""Short waits slept through after looking in vain, at most: with the usual 400 µs, to look in vain
+then takes about a fiftieth of a conversation's time; and it is tried again within a fifth of a
 second."""
 
 SLEPT_FACTOR: Final = 2
