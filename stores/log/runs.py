@@ -92,4 +92,4 @@ class OpenRun:
 
 def size_of(flat: Sequence[bytes | None]) -> int:
     """Give the bytes that entries take, roughly."""
-    return sum(len(item) for item in flat if item is not None) + len(flat) * ENTRY_SIZE // 2
+    return sum(map(len, filter(None, flat))) + len(flat) * ENTRY_SIZE // 2
