@@ -46,8 +46,8 @@ UNRESOLVED_COUNT_MAX: Final = 16_384
 may have to remember as many outcomes for it."""
 
 OUTCOMES_MAX: Final = 2 * UNRESOLVED_COUNT_MAX
-"""Outcomes kept for a writer that does not acknowledge: an honest one waits far earlier, and all of
-them fit in one payload."""
+"""Outcomes kept for a writer that does not acknowledge: an honest one has no more requests under
+way, and all of them fit in one payload."""
 
 CHUNK_SIZE_MAX: Final = 256 * KIB
 """Bytes after which a chunk of a snapshot takes no more entries: other messages pass in between."""

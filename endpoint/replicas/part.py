@@ -177,8 +177,11 @@ class GroupPart(ABC, Generic[CoreT]):
         await self._await(lambda: self.core.is_served, seconds)
 
     async def await_lead(self, seconds: float) -> None:
-        """Wait until what leads alone here can be used; raises what ``await_leader`` does."""
-        await self.await_leader(seconds)
+        """Wait until what leads alone here can be used; raises what ``await_leader`` does.
+
+        A clone that is to hand it over may be promoted instead: then this raises ``MasterExists``.
+        """
+        await self._await(lambda: self.core.is_leader, seconds)
 
     async def _await(self, is_so: Callable[[], bool], seconds: float) -> None:
         """Wait until something is so; raises what ``no_quorum`` makes."""

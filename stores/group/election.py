@@ -111,6 +111,15 @@ class Election:
         """Tell whether this member has a vote, as far as its own journal says."""
         return self._ballot.member in self._journal.voters.current
 
+    @property
+    def is_passed_over(self) -> bool:
+        """Tell whether a lead was taken by force of which nothing has come here.
+
+        Who stands then goes on with what a person gave up, among voters that are none any more, in
+        terms that the forced leader and its voters use as well.
+        """
+        return is_forced(self._ballot.term, self._journal.end.term)
+
     def _protects_leader(self, event: PreVote | Vote) -> bool:
         """Tell whether a leader was heard lately, in ticks since then: timers may be younger."""
         if isinstance(event, Vote) and event.is_handed:
@@ -158,11 +167,11 @@ class Election:
         return True
 
     def can_stand(self, sender: MemberId, event: Event) -> bool:
-        """It is a voter, and whole."""
-        return self.is_voter and self._ballot.is_whole
+        """It is a voter, and whole, and no lead was taken by force that it has nothing of."""
+        return self.is_voter and self._ballot.is_whole and not self.is_passed_over
 
     def is_told_to_stand(self, sender: MemberId, event: Event) -> bool:
-        """It is a voter, and whole, and the leader of its own term says so."""
+        """It can stand, and the leader of its own term says so."""
         assert isinstance(event, TimeoutNow)
         return event.term == self._ballot.term and self.can_stand(sender, event)
 
@@ -173,10 +182,14 @@ class Election:
         return self._ballot.is_whole and is_news and self._is_level(event)
 
     def is_ahead(self, sender: MemberId, event: Event) -> bool:
-        """It is whole, the term is later than its own, the asking journal is behind."""
+        """It is whole, the term is later than its own, the asking journal is behind.
+
+        No lead was taken by force that it has nothing of.
+        """
         assert isinstance(event, PreVote)
         is_news = event.term > self._ballot.term
-        return self._ballot.is_whole and is_news and not self._is_level(event)
+        can_ask = self._ballot.is_whole and not self.is_passed_over
+        return can_ask and is_news and not self._is_level(event)
 
     def can_grant(self, sender: MemberId, event: Event) -> bool:
         """It is whole, has no other candidate in this term, the asking journal is level."""

@@ -46,6 +46,10 @@ from stores.group.roles import Timing
 JOURNALLED_CLOCK_TICKS: Final = 100
 """So often the group's clock is journalled: a restart of all loses 10 s of it at most."""
 
+CALLERS_MAX: Final = 8
+"""Callers that wait for one entry: one that asks again while it is not committed listens to the
+latest answer, and some of its letters may overtake each other."""
+
 
 class Leading:
     """The leader's part of one term."""
@@ -123,7 +127,10 @@ class Leading:
             replied = Replied(caller, judgement.value)
             return self._rounds.add(replied, caller, self._journal.end_index)
         index = judgement.index if isinstance(judgement, Staged) else self._act(judgement.body)
-        self._waiting.setdefault(index, []).append(caller)
+        callers = self._waiting.setdefault(index, [])
+        callers.append(caller)
+        if len(callers) > CALLERS_MAX:
+            return [Failed(callers.pop(0), Setback.NO_ROOM, self._ballot.member)]
         return []
 
     def decide(self, request: object) -> Done | Answer | None:

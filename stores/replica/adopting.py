@@ -212,10 +212,28 @@ class Adoption:
             if self._standing.is_leader:
                 self._source = None
                 return
+            if self._has_master:
+                self._refuse()
+                return
             if self._ticks % REPEAT_TICKS == 0:
                 self._wish()
             if self._ticks >= SOURCE_TICKS and self._standing.leader is None:
                 self._give_up(self._source.endpoint)
+
+    @property
+    def _has_master(self) -> bool:
+        """True if the clone that was to cede was promoted meanwhile, and is the voter by itself."""
+        own = self._standing
+        is_other = own.leader is not None and own.leader != own.own
+        return is_other and own.leader in own.voters and not own.missing_count
+
+    def _refuse(self) -> None:
+        own = self._standing
+        assert own.leader is not None, "it leads"
+        where = own.roster.endpoint_of(own.leader)
+        self._source = None
+        text = f"a clone was promoted meanwhile, at endpoint {where}: attach a clone here"
+        self._adopter.refuse(ErrorCode.MASTER_EXISTS, text)
 
     def lose(self, endpoint: EndpointId) -> None:
         """Learn that an endpoint is gone."""

@@ -43,6 +43,8 @@ class Arrival:
         self._ticks = 0
         self._is_beginning = self._is_conflict_told = False
         self._conflict = ""
+        self._stranger: EndpointId | None = None
+        """Where the replica of another group is that the ``_conflict`` is about."""
         self._conflict_ticks = 0
 
     def greet(self) -> None:
@@ -83,6 +85,8 @@ class Arrival:
         standing = self._standing
         if greeting.is_question:
             standing.send_to(sender, self._greeting(is_question=False))
+        if sender == self._stranger and letter.group in (None, standing.group):
+            self._conflict = ""  # It left that group, or came over.
         if standing.group is None:
             standing.roster.hear(sender, letter, greeting)
             return self.begin()
@@ -92,7 +96,7 @@ class Arrival:
                 self._carry_out(standing.member.welcome(letter.sender))
         elif letter.group is not None and not self._is_conflict_told and not self._conflict:
             self._conflict = f"{letter.sender.name} has a replica of another group of this name"
-            self._conflict_ticks = 0
+            self._stranger, self._conflict_ticks = sender, 0
             if not self._manner.is_single:
                 self._tell_conflict()
         return None

@@ -16,7 +16,7 @@ from stores.group.words import Letter, Word
 from stores.outcomes import Outcome
 from stores.replica.asked.outbox import Outbox
 from stores.replica.effects import News, ReplicaEffect, Told
-from stores.replica.roster import Roster
+from stores.replica.roster import FORCE, Roster
 from wire.identifiers import EndpointId
 
 BAR_TICKS: Final = 20
@@ -122,6 +122,10 @@ class Standing:
             return self.bar.text
         if self.group is None:
             return self.roster.explain_founding()
+        if self.member is not None and self.member.election.is_passed_over:
+            return f"a lead was taken by force, and its leader is not heard: start it, or {FORCE}"
+        if self.is_served:
+            return "the leader waits for a majority of the voters to have it on their disks"
         return self.roster.explain_silence(self.voters)
 
     # -- what it says ----------------------------------------------------------------------------

@@ -433,7 +433,11 @@ class TableCodec:
 
     def decode(self, data: bytes) -> object:
         """Read what a journal entry holds; raises ``DecodeError``."""
-        return self._recognition.find(data) or decode_body(data)
+        if (known := self._recognition.find(data)) is not None:
+            return known
+        body = decode_body(data)
+        self._recognition.came(body)
+        return body
 
     def encode_part(self, part: object) -> bytes:
         """Write a part of a snapshot."""

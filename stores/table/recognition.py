@@ -9,11 +9,15 @@ from __future__ import annotations
 from typing import Final
 
 from stores.actions import ClearCommand, EraseCommand, PutCommand
-from stores.table.bodies import Performed, Write
+from stores.limits import UNRESOLVED_SIZE_MAX
+from stores.table.bodies import Body, Performed, Write
 
 EXPECTED_MAX: Final = 256
 """Bodies that are waited for: as many parcels as an outbox has under way. What never comes, as its
-leader was lost, makes room for others, and goes at the next that does come."""
+leader was lost, makes room for others, and goes at the next of its writer that does come."""
+
+EXPECTED_SIZE_MAX: Final = UNRESOLVED_SIZE_MAX
+"""Their bytes: as many as an outbox has without an answer."""
 
 PREFIX_SIZE: Final = 64
 """Bytes by which bodies are looked up: the writer and the number of its request are among them."""
@@ -26,17 +30,23 @@ class Recognition:
         """Expect nothing."""
         self._expected: dict[bytes, Performed] | None = None
         """``None`` where no entry has come, as to a proxy, which has no journal."""
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of all that is expected."""
+        return self._size
 
     def is_possible(self, write: Write) -> bool:
         """Tell whether a body of just what is asked may come.
 
         Spans of time become instants, and what depends on the table becomes what it came to.
         """
-        if self._expected is None:
+        if self._expected is None or not write.requests:
             return False
         for request in write.requests:
             if isinstance(request, PutCommand):
-                if request.expiry_ns is not None:
+                if request.expiry_ns is not None or request.request is None:
                     return False
             elif not isinstance(request, (EraseCommand, ClearCommand)):
                 return False
@@ -44,21 +54,38 @@ class Recognition:
 
     def expect(self, body: Performed, encoded: bytes) -> None:
         """Expect a body, as these bytes, where it is possible."""
-        assert self._expected is not None, body
-        if len(self._expected) >= EXPECTED_MAX:
-            del self._expected[next(iter(self._expected))]
-        self._expected[encoded[:PREFIX_SIZE]] = body
+        expected = self._expected
+        assert expected is not None, body
+        self._drop(prefix := encoded[:PREFIX_SIZE])
+        expected[prefix] = body
+        self._size += len(encoded)
+        while len(expected) > EXPECTED_MAX or self._size > EXPECTED_SIZE_MAX:
+            self._drop(next(iter(expected)))
 
     def find(self, encoded: bytes) -> Performed | None:
-        """Give the body with these bytes if it is expected; what was before it comes no more."""
+        """Give the body with these bytes if it is expected, or ``None``: then read it."""
         if self._expected is None:
             self._expected = {}
-        prefix = encoded[:PREFIX_SIZE]
-        found = self._expected.get(prefix)
+        found = self._expected.get(encoded[:PREFIX_SIZE])
         if found is None or found.encoded != encoded:
             return None
-        for known in list(self._expected):
-            del self._expected[known]
-            if known == prefix:
-                break
+        self.came(found)
         return found
+
+    def came(self, body: Body) -> None:
+        """Expect no more what its writer asked for up to this one: it came, or never will."""
+        if not self._expected or not isinstance(body, Performed):
+            return
+        writer, last = body.asked
+        for prefix, each in list(self._expected.items()):
+            known, request = each.asked
+            if known == writer and request > last:
+                break
+            if known == writer:
+                self._drop(prefix)
+
+    def _drop(self, prefix: bytes) -> None:
+        assert self._expected is not None, prefix
+        body = self._expected.pop(prefix, None)
+        if body is not None and body.encoded is not None:
+            self._size -= len(body.encoded)

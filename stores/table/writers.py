@@ -197,6 +197,8 @@ class Writers:
             staged.popleft()
             if not staged:
                 del self._staged[writer]
+        else:
+            self._touch(writer)
         record = self._records.pop(writer)
         self._records[writer] = record
         record.last_request, record.row = last_request, None

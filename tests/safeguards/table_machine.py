@@ -261,7 +261,7 @@ MACHINE = [
         "a proxy keeps nothing of what it asks",
         "each proxy holds 256 parcels in memory for an entry that never comes",
         "recognition.py",
-        "        if self._expected is None:\n            return False\n",
+        "        if self._expected is None or not write.requests:\n            return False\n",
         "        if self._expected is None:\n            self._expected = {}\n",
         _RECOGNITION,
     ),

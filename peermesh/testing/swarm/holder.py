@@ -86,9 +86,10 @@ class Holder(ABC, Generic[HandleT]):
     def is_leader(self) -> bool:
         """Whether the store is led here."""
 
-    @abstractmethod
-    async def _look_after(self) -> None:
-        """Do what a person has to do now and then."""
+    @property
+    def is_in_touch(self) -> bool:
+        """Whether the store here leads, or knows a leader that serves."""
+        return self.store is not None and (self.is_leader or self.store.runner.is_in_touch)
 
     async def hold(self, chance: Random, seconds: float) -> None:
         """Have the store, and ask for a mutation every ``seconds``, until it is ended."""
@@ -101,7 +102,6 @@ class Holder(ABC, Generic[HandleT]):
                     await store.close()
                     self.store = await self._attach()
                     continue
-                await self._look_after()
                 if not self.is_quiet:
                     await self._write(store, chance, nursery)
 

@@ -33,9 +33,6 @@ CLAIMS_MAX: Final = 10
 """How often an heir that starts again finds another master before it follows that one: so long, the
 mesh may take its own last life for one."""
 
-ALONE_SECONDS: Final = 5.0
-"""How long there is no master before a person has the heir lead again."""
-
 
 class LedHolder(Holder[Store]):
     """A master or a clone, in one life of a member."""
@@ -48,8 +45,7 @@ class LedHolder(Holder[Store]):
         self._endpoint = endpoint
         self._is_content = False
         """Whether it had more than an heir has, and lets go of that."""
-        self._lost_at = 0.0
-        """When the heir, as a clone, was in touch with a master last."""
+        self._is_closing = self._begins = False
 
     @property
     def is_leader(self) -> bool:
@@ -63,7 +59,7 @@ class LedHolder(Holder[Store]):
         Without groups the last master is: it does not know of its heir. With them all are told.
         """
         plan, heir = self._plan, self._records.heir
-        is_told = plan.groups is not None and heir is not None
+        is_told = heir is not None and (plan.groups is not None or self._begins)
         return not self._is_content and self.author.node == (heir if is_told else plan.master)
 
     async def _attach(self) -> Store:
@@ -72,19 +68,36 @@ class LedHolder(Holder[Store]):
         return await self._endpoint.attach_clone(STORE)
 
     async def settle_conflicts(self) -> None:
-        """Do what a person does about a clone that has more than a clone that was promoted."""
+        """Do what a person does where two histories are there: one of them ends."""
         with self._endpoint.subscribe_status() as status:
             async for event in status:
-                store = self.store
-                if store is None or store.is_master():
-                    continue
-                if event.status is StatusCode.STORE_CONFLICT:
-                    self._is_content = True
-                    await store.close()
+                if event.status is StatusCode.STORE_CONFLICT and not self.is_in_touch:
+                    await self.give_way()
+
+    async def give_way(self) -> None:
+        """Let go of what is here, and follow the other history."""
+        self._is_content = True
+        await self._close()
+
+    async def _close(self) -> None:
+        if self.store is not None and not self._is_closing:
+            self._is_closing = True
+            await self.store.close()
+            self._is_closing = False
+
+    async def begin_anew(self) -> None:
+        """Lead a store of its own: nothing is left of the last one."""
+        self._records.succeed(self.author.node, self._records.next_heir_path())
+        self._begins, self._is_content = True, False
+        await self._close()
 
     # The master.
 
     async def _attach_master(self) -> Store:
+        if not self._plan.is_durable and self._records.heir not in (None, self.author.node):
+            return await self._endpoint.attach_clone(
+                STORE
+            )  # It has nothing, and another one leads.
         for attempt in range(1 << 30):
             try:
                 store = await self._try_attach_master()
@@ -110,8 +123,10 @@ class LedHolder(Holder[Store]):
         if self._plan.is_durable:
             is_heir = self.author.node == self._records.heir
             path = self._records.heir_path if is_heir else PATH
-            return await self._endpoint.attach_master(STORE, Backend.SQLite, path=path)
-        fresh = self.author.life > 1 and not await self._finds_clones()
+            return await self._endpoint.attach_master(
+                STORE, Backend.SQLite, path=path, fresh=self._begins
+            )
+        fresh = self._begins or (self.author.life > 1 and not await self._finds_clones())
         return await self._endpoint.attach_master(STORE, Backend.Memory, fresh=fresh)
 
     async def _finds_clones(self) -> bool:
@@ -142,7 +157,7 @@ class LedHolder(Holder[Store]):
 
     async def succeed(self) -> None:
         """Become the master, if there is something to go on from here; whatever is lost is."""
-        if self.store is None:
+        if self.store is None or self._is_closing:
             return
         path = self._records.next_heir_path()
         backend = Backend.SQLite if self._plan.is_durable else Backend.Memory
@@ -150,12 +165,3 @@ class LedHolder(Holder[Store]):
         with suppress(StoreError):
             await self.store.promote(backend, force=True, **options)
             self._records.succeed(self.author.node, path)
-
-    async def _look_after(self) -> None:
-        """Have an heir lead again that came back as a clone and finds no master."""
-        store = self.store
-        is_heir = self._records.heir == self.author.node
-        if store is None or store.is_master() or store.runner.is_in_touch or not is_heir:
-            self._lost_at = trio.current_time()
-        elif trio.current_time() - self._lost_at >= ALONE_SECONDS:
-            await self.succeed()

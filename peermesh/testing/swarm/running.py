@@ -31,6 +31,9 @@ from wire.logs import logger_of
 WATCH_SECONDS: Final = 0.5
 """How often everybody is looked at."""
 
+ALONE_SECONDS: Final = 5.0
+"""How long a store that was taken over has no master before a person has one lead again."""
+
 CALM_SECONDS: Final = 20.0
 """How long a message may take when all is well: behind all that was published before."""
 
@@ -76,6 +79,8 @@ class Swarm:
         self.troubles = Troubles(simulation, plan, self.nodes, records)
         self.healing_seconds = self.seconds = 0.0
         self._heard: dict[Connection, int] = {}
+        self._led_at = 0.0
+        """When the store was seen last to have one master."""
         addresses = {node.index: node.host.address for node in self.nodes}
         for node in self.nodes:
             node.know(addresses)
@@ -108,6 +113,34 @@ class Swarm:
         while True:
             await trio.sleep(WATCH_SECONDS)
             self._look()
+            await self._have_one_lead()
+
+    async def _have_one_lead(self) -> None:
+        """Do what a person does who finds no master, or two, after one was promoted.
+
+        Who has most leads, or one leads anew; and of two the one that was promoted last goes on.
+        """
+        led = [(node.led, node) for node in self.nodes if node.is_there and node.led is not None]
+        leaders = [(holder, node) for holder, node in led if holder.is_leader]
+        is_led = len(leaders) < 2 and any(holder.is_in_touch for holder, _ in led)
+        if self.records.heir is None or is_led:
+            self._led_at = trio.current_time()
+        if trio.current_time() - self._led_at < ALONE_SECONDS:
+            return
+        if leaders:
+            for holder, node in leaders:
+                if node.index != self.records.heir:
+                    await node.host.run(holder.give_way)
+            return
+        shown = ((holder.table(), node) for holder, node in led)
+        found = [(table[0], node.index) for table, node in shown if table is not None]
+        if found:
+            _, best = max(found)
+            await self.troubles.promote(self.nodes[best])
+        elif led:
+            holder, node = led[0]
+            await node.host.run(holder.begin_anew)
+            self._led_at = trio.current_time()
 
     def _look(self) -> None:
         if self.records.broken is not None:

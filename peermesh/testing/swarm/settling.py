@@ -34,11 +34,13 @@ async def until(why_not: Callable[[], str], seconds: float) -> None:
 
 
 def why_unled(plan: Plan, nodes: Sequence[Node]) -> str:
-    """Say which store has no state somewhere, or not one leader; or that the log has none."""
+    """Say which store has no state or leader somewhere, or several; or that the log has none."""
     for node in nodes:
         for holder in node.holders:
             if holder.table() is None:
                 return f"{holder} has no store"
+            if not holder.is_in_touch:  # It may have what a person has to decide about.
+                return f"{holder} is out of touch with its leader"
         if node.log is not None and not node.log.has_log:
             return f"{node.log} has no log"
     leaders = sum(node.led is not None and node.led.is_leader for node in nodes)

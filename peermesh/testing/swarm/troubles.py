@@ -133,10 +133,11 @@ class Troubles:
         assert leader is not None
         loss = self._kill(Kill(leader)) if trouble.is_killed else self._split(Split((leader,)))
         async with loss:
-            await self._promote(self._nodes[trouble.heir])
+            await self.promote(self._nodes[trouble.heir])
             yield
 
-    async def _promote(self, heir: Node) -> None:
+    async def promote(self, heir: Node) -> None:
+        """Have a member's clone become the master, if it is there."""
         if not heir.is_there:
             return
         try:

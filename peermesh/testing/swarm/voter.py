@@ -95,6 +95,3 @@ class Voter(Holder[ReplicaStore]):
 
     def end(self) -> None:
         """Hear that no more changes come."""
-
-    async def _look_after(self) -> None:
-        """Do nothing: the group looks after itself."""

@@ -60,7 +60,8 @@ class Desk:
             and not standing.hears_majority  # They may only take longer.
         )
         is_late = outbox.silent_ticks >= self._manner.patience_ticks
-        is_overdue = is_late and not standing.is_leader  # It waits for its disk, or steps down.
+        is_alone = standing.is_leader and standing.voters == (standing.own,)
+        is_overdue = is_late and not is_alone  # That waits for nothing but its own disk.
         if len(outbox) and (is_hopeless or is_overdue):
             self._give_up_waiting()
         self.pump()

@@ -17,6 +17,7 @@ from typing import ClassVar, Final, Protocol
 from stores.actions import WriterId
 from stores.group.machine import Answer, Done
 from stores.limits import (
+    OUTCOMES_MAX,
     RUN_COUNT_MAX,
     RUN_SIZE_MAX,
     UNRESOLVED_COUNT_MAX,
@@ -202,6 +203,8 @@ class Outbox(ABC):
             return
         resolved = self._parcels[0].first - 1
         for parcel in list(islice(self._parcels, self._sent, self._window)):
+            if parcel.last - resolved > OUTCOMES_MAX:
+                return  # So many outcomes are remembered, if all of them are asked for again.
             self._sent += 1
             parcel.was_sent = True
             if parcel.outcomes is None:
@@ -280,7 +283,7 @@ class Outbox(ABC):
                 self._leave(self._parcels[0])
                 self._sent = max(0, self._sent - 1)
                 self._window = min(WINDOW_COUNT, self._window + 1)
-        return found
+        return [*found, *self._resolved()]  # A letter may have overtaken what is about the first.
 
     def give_up(self, code: ErrorCode, text: str) -> list[Outcome]:
         """Refuse all that waits, and go on as another writer."""

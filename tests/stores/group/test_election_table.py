@@ -369,3 +369,15 @@ def test_a_leader_is_protected_by_ticks_since_it_was_heard_not_by_timers():
         assert election.take(C, PreVote(TERM + 1, END)) == []
         election.tick()
     assert election.take(C, PreVote(TERM + 1, END)) == [Send(C, PreVoteGranted(TERM + 1))]
+
+
+@pytest.mark.parametrize("is_voter", [True, False])
+def test_who_has_nothing_of_a_forced_lead_asks_for_no_votes(is_voter):
+    role = Role.FOLLOWER if is_voter else Role.LEARNER
+    election, ballot = member_in(replace(NO_LEADER, role=role, is_voter=is_voter))
+    ballot.follow(FORCED_TERMS + 7)
+    for _ in range(10 * DEFAULT_TIMING.timeout_ticks_max):
+        assert election.tick() == []
+    behind = PreVote(FORCED_TERMS + 9, Position(END.term, END.index - 1))
+    assert election.take(B, behind) == []
+    assert election.role is role

@@ -1516,6 +1516,37 @@ def test_two_that_are_forced_out_of_reach_of_each_other_have_terms_of_their_own(
     assert all(is_forced(stage.members["b"].ballot.term, term) for term in terms)
 
 
+def test_who_hears_of_a_forced_lead_and_has_nothing_of_it_does_not_go_on_in_its_terms(stage):
+    stage.do("c", "force")
+    stage.sync("c")
+    stage.clear()
+    term = stage.members["c"].ballot.term
+    for name in "ab":
+        stage.deliver(stage.ids["c"], stage.ids[name], HigherTerm(term))
+    stage.tick("ab", times=200, links=["ab"], sync="ab")
+    assert {stage.members[name].ballot.term for name in "ab"} == {term}
+    assert stage.leader() == "c"
+    stage.tick("abc", times=10, links=["abc"], sync="abc")
+    leader = stage.ids["c"]
+    assert {stage.members[name].leader for name in "abc"} == {leader}
+    assert {stage.members[name].journal.voters.current for name in "abc"} == {(leader,)}
+
+
+def test_who_has_something_of_a_forced_lead_goes_on_after_it(stage):
+    stage.do("c", "force")
+    stage.tick("abc", times=10, links=["abc"], sync="abc")
+    for names in ("ca", "cab"):
+        for _ in range(2):  # The second one has a majority's echo.
+            stage.do("c", "change", tuple(stage.ids[name] for name in names))
+            stage.tick("abc", times=10, links=["abc"], sync="abc")
+    assert len(stage.members["a"].journal.voters.current) == 3, "they are voters again"
+    term = stage.members["c"].ballot.term
+    stage.crash("c")
+    stage.tick("ab", times=100, links=["ab"], sync="ab")
+    assert stage.leader() in ("a", "b")
+    assert stage.members["a"].ballot.term > term
+
+
 # -- a lead that is ceded --------------------------------------------------------------------------
 
 

@@ -10,11 +10,12 @@ from stores.effects import Closed, IdleReached, MasterLost, Multicast, Resolve, 
 from stores.group import leading
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
+from stores.group.leading import CALLERS_MAX
 from stores.group.member_parts import Stored
 from stores.group.messages import FromFollower, Keepalive, PreVote, TimeoutNow
 from stores.group.positions import START, MemberId
 from stores.group.roles import Role
-from stores.group.words import Ask
+from stores.group.words import Ask, Declined
 from stores.outcomes import Applied, Refused
 from stores.replica.asked import outbox
 from stores.replica.beginning import PATIENCE_TICKS, Beginning, World
@@ -527,6 +528,42 @@ def test_what_is_asked_fails_early_where_no_majority_is_heard_alone(is_heard: bo
     (refused,) = mesh.outcomes(asking)
     assert refused.code is ErrorCode.NO_QUORUM
     assert ("being elected" in refused.text) is is_heard
+
+
+def test_what_a_leader_asked_for_itself_fails_in_time_where_the_other_disks_hang() -> None:
+    mesh = Mesh()
+    leader = mesh.lead()
+    mesh.put(leader)
+    mesh.work()
+    mesh.slow = set(mesh.cores) - {leader}
+    mesh.put(leader)
+    mesh.pass_ticks(PATIENCE_TICKS - 1)
+    assert len(mesh.outcomes(leader)) == 1
+    mesh.pass_ticks(2)
+    _, refused = mesh.outcomes(leader)
+    assert mesh.cores[leader].is_leader, "the others echo"
+    assert refused.code is ErrorCode.NO_QUORUM
+    assert "a majority of the voters to have it on their disks" in refused.text
+
+
+def test_a_request_that_is_repeated_while_it_waits_is_kept_a_few_times_at_most() -> None:
+    mesh = Mesh()
+    leader = mesh.lead()
+    asking = next(name for name in mesh.cores if name != leader)
+    mesh.put(asking)
+    mesh.work()
+    mesh.slow = set(mesh.cores) - {leader}
+    mesh.put(asking)
+    (ask,) = [payload for who, _, payload in mesh.mail if who == asking]
+    mesh.mail.clear()
+    core = mesh.cores[leader]
+    for _ in range(CALLERS_MAX + 7):
+        mesh.take(leader, core.receive(mesh.where[asking], ask, mesh.now_ns))
+    assert len(mesh.said(leader, Declined)) == 7
+    mesh.slow = set()
+    mesh.pass_ticks(2)
+    assert mesh.outcomes(asking) == [Applied(1), Applied(2)]
+    assert core.revision == 2
 
 
 def test_a_majority_that_came_back_with_nothing_is_told_of_with_what_to_do() -> None:

@@ -19,9 +19,9 @@ from stores.group.messages import (
 from stores.group.positions import MemberId
 from stores.group.roles import DEFAULT_TIMING
 from stores.group.words import Greeting
-from stores.replica.arrival import GREETING_TICKS
+from stores.replica.arrival import CONFLICT_TICKS, GREETING_TICKS
 from stores.replica.effects import News, Told
-from tests.stores.replica.conftest import TICK_NS
+from tests.stores.replica.conftest import CODEC, TICK_NS
 from wire.identifiers import EndpointId
 
 SILENCE_TICKS = DEFAULT_TIMING.timeout_ticks_max + 1
@@ -276,3 +276,29 @@ def test_what_a_clone_did_not_hear_it_asks_for(pair, world):
     world.cut_off.clear()
     world.tick(10)
     assert clone.get("a") == 2
+
+
+def test_a_clone_that_comes_over_from_another_group_is_told_of_nowhere(pair, world):
+    master, clone = pair
+    master.crash()
+    second, other = world.master(), world.clone()
+    second.put("a", 1)
+    clone.run(clone.core.peer_unreachable(master.id))
+    assert clone.core.group == master.core.group != second.core.group
+    world.tick(2 * CONFLICT_TICKS)
+    assert clone.get("a") == other.get("a") == 1
+    for node in (second, clone, other):
+        assert node.said(Told) == []
+
+
+def test_a_replica_that_stays_in_another_group_is_told_of_though_others_come_over(pair, world):
+    _, clone = pair
+    for number in (1, 2):
+        stranger, where = MemberId(f"s{number}", 1), EndpointId(bytes([number]) * 16)
+        for group in (bytes(16), None):
+            for payload in CODEC.encode(stranger, group, Greeting((), is_question=True)):
+                if (number, group) != (1, None):  # The first one stays where it is.
+                    clone.run(clone.core.receive(where, payload, world.now_ns))
+    world.tick(CONFLICT_TICKS)
+    (told,) = clone.said(Told)
+    assert told.text == "s1 has a replica of another group of this name"

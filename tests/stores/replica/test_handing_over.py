@@ -243,6 +243,28 @@ def test_of_two_masters_that_start_at_once_one_ends() -> None:
     assert len(store.keys(leaders[0])) == 5
 
 
+def test_a_master_ends_where_the_clone_that_is_to_cede_was_promoted_meanwhile() -> None:
+    for letters in range(0, 30, 3):
+        store = filled()
+        store.end(store.master)
+        store.begin()
+        while not (wishes := [each for each in store.mail if _is_wish(each)]):
+            store.deliver(1)
+        _, heir, _ = wishes[0]
+        store.mail = deque(each for each in store.mail if not _is_wish(each))
+        store.deliver(letters)
+        store.take(heir, store.cores[heir].force())
+        store.tick(10)
+        assert [name for name, core in store.cores.items() if core.is_leader] == [heir]
+        ends = [each.code for each in store.told[store.master] if isinstance(each, Closed)]
+        assert ends == [ErrorCode.MASTER_EXISTS], letters
+        assert all(len(store.keys(name)) == 5 for name in CLONES)
+
+
+def _is_wish(letter: tuple[str, str, bytes]) -> bool:
+    return isinstance(CODEC.decode(letter[2]).content, Cede)
+
+
 def test_a_clone_that_said_what_it_holds_hears_the_old_master_no_more() -> None:
     store = filled()
     old = store.master

@@ -48,6 +48,23 @@ def test_a_clone_of_a_later_term_does_not_follow_an_earlier_master_even_if_it_is
     assert second.core.epoch // FORCED_TERMS == 2
 
 
+def test_a_master_is_deposed_by_a_term_of_a_later_stretch_however_near_it_is(world):
+    master, first = world.master(), world.clone()
+    first.put("a", 1)
+    world.tick(3)
+    master.crash()
+    first.promote()
+    world.settle()
+    term = (first.core.epoch // FORCED_TERMS + 1) * FORCED_TERMS
+    assert first.core.epoch % FORCED_TERMS > 0, "the terms are less than a stretch apart"
+    clone = world.clone()
+    world.tick(3)
+    first.hear(HigherTerm(term), clone)
+    assert not first.is_master
+    world.tick(3 * SILENCE_TICKS)
+    assert not first.core.is_leader, "it would lead the other master's terms"
+
+
 def test_a_clone_that_hears_an_earlier_master_tells_it_and_leaves_its_own_alone(world):
     old, clone = world.master(), world.clone()
     world.settle()

@@ -13,11 +13,13 @@ from stores.actions import (
     Initial,
     PutCommand,
     PutUniqueCommand,
+    RefusalCommand,
     WriterId,
 )
 from stores.encoding import encode_action
 from stores.table import bodies, codec
-from stores.table.recognition import EXPECTED_MAX, PREFIX_SIZE, Recognition
+from stores.table.recognition import EXPECTED_MAX, EXPECTED_SIZE_MAX, PREFIX_SIZE, Recognition
+from wire.errors import ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
 WRITER = WriterId.of(EntityId(EndpointId(bytes(range(16))), 7), 3)
@@ -67,6 +69,7 @@ def test_a_proxy_which_has_no_journal_keeps_nothing_of_what_it_asks():
     "request_",
     [
         put(2, expiry_ns=5),
+        put(None),
         PutUniqueCommand(WRITER, 2, None, b"\x01", b"\x02"),
         AddCommand(WRITER, 2, None, Initial.NUMBER, (b"\x01", b"\x02")),
     ],
@@ -76,6 +79,7 @@ def test_what_a_leader_makes_something_else_of_is_not_waited_for(machine, reques
     assert recognition.find(codec.encode_body(JOURNALLED)) is None
     assert recognition.is_possible(bodies.Write(8, (put(1),)))
     assert not recognition.is_possible(bodies.Write(8, (put(1), request_)))
+    assert not recognition.is_possible(bodies.Write(8, ()))
     write = bodies.Write(8, (put(1), request_))
     machine.encode_request(write)
     assert machine.decode(entry(bodies.Write(8, (put(1),)))).actions[0] is not write.requests[0]
@@ -83,12 +87,54 @@ def test_what_a_leader_makes_something_else_of_is_not_waited_for(machine, reques
     assert is_known(machine, after)
 
 
-def test_an_entry_of_another_writer_or_with_another_value_is_read(machine):
+def test_an_entry_of_another_writer_is_read(machine):
     machine.encode_request(write := bodies.Write(8, (put(1, bytes(200)),)))
-    for other in (put(1, bytes(200), OTHER), put(2, bytes(200)), put(1, bytes(199) + b"\x01")):
-        assert not is_known(machine, bodies.Write(8, (other,)))
-    assert not is_known(machine, bodies.Write(8, write.requests, 1))
+    assert not is_known(machine, bodies.Write(8, (put(1, bytes(200), OTHER),)))
     assert is_known(machine, write)
+
+
+@pytest.mark.parametrize(
+    ("request_", "resolved"), [(put(2), 0), (put(2, bytes(199) + b"\x01"), 0), (put(2), 1)]
+)
+def test_what_came_as_something_else_is_read_and_waited_for_no_more(machine, request_, resolved):
+    writes = [bodies.Write(8, (put(number, bytes(200)),)) for number in (1, 2, 3)]
+    for write in writes:
+        machine.encode_request(write)
+    assert not is_known(machine, bodies.Write(8, (request_,), resolved))
+    assert [is_known(machine, write) for write in writes] == [False, False, True]
+
+
+def test_what_is_refused_is_kept_no_longer():
+    recognition, refused = Recognition(), bodies.Performed(0, (put(1, bytes(200)),))
+    recognition.find(codec.encode_body(JOURNALLED))
+    recognition.expect(refused, codec.encode_body(refused))
+    assert recognition.size == len(codec.encode_body(refused))
+    recognition.came(JOURNALLED)
+    recognition.came(bodies.Registered(WRITER, 1, None))
+    assert recognition.size > 0
+    refusal = RefusalCommand(WRITER, 1, ErrorCode.LIMIT_EXCEEDED, "full")
+    recognition.came(bodies.Performed(0, (refusal,)))
+    assert recognition.size == 0
+
+
+def test_no_more_bytes_are_waited_for_than_an_outbox_has_without_an_answer():
+    recognition = Recognition()
+    recognition.find(codec.encode_body(JOURNALLED))
+    sizes = []
+    for number in range(1, 12):
+        body = bodies.Performed(0, (put(number, bytes(EXPECTED_SIZE_MAX // 5)),))
+        recognition.expect(body, codec.encode_body(body))
+        recognition.expect(body, codec.encode_body(body))
+        sizes.append(recognition.size)
+    assert 4 * EXPECTED_SIZE_MAX // 5 < max(sizes) <= EXPECTED_SIZE_MAX
+    assert sizes[-1] == sizes[-2]
+    room = EXPECTED_SIZE_MAX - recognition.size
+    over = len(codec.encode_body(bodies.Performed(0, (put(30, bytes(room)),)))) - room
+    last = bodies.Performed(0, (put(30, bytes(room - over)),))
+    recognition.expect(last, codec.encode_body(last))
+    assert recognition.size == EXPECTED_SIZE_MAX
+    assert recognition.find(codec.encode_body(last)) is last
+    assert recognition.size == 0
 
 
 def test_what_was_asked_before_one_that_came_is_waited_for_no_more(machine):

@@ -129,6 +129,13 @@ def test_the_writer_that_was_idle_longest_makes_room(monkeypatch):
     assert known.judge_request(OTHER, 2, (1, 1), 0) == Answer(UnknownWriter(2))
 
 
+def test_a_writer_that_was_served_at_once_is_not_idle_either(monkeypatch):
+    known = full(monkeypatch)
+    assert known.judge_registration(Register(THIRD)).body.evicted == WRITER
+    known.perform(WRITER, 1, 0, (Outcome(1, 1, REFUSED),))
+    assert known.judge_registration(Register(THIRD)).body.evicted == OTHER
+
+
 def test_a_writer_whose_request_is_staged_is_not_idle(monkeypatch):
     for is_asked_before in (False, True):
         known = full(monkeypatch)
