@@ -12,7 +12,7 @@ from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
 from stores.group.leading import CALLERS_MAX
 from stores.group.member_parts import Stored
-from stores.group.messages import FromFollower, Keepalive, PreVote, TimeoutNow
+from stores.group.messages import FromFollower, HigherTerm, Keepalive, PreVote, TimeoutNow
 from stores.group.positions import START, MemberId
 from stores.group.roles import Role
 from stores.group.words import Ask, Declined
@@ -590,6 +590,28 @@ def test_a_majority_that_came_back_with_nothing_is_told_of_with_what_to_do() -> 
     mesh.pass_ticks(300)
     assert {voter.name: voter.life for voter in core.voters} == {leader: 1, first: 2, second: 2}
     assert {each.machine.digest() for each in mesh.cores.values()} == {core.machine.digest()}
+
+
+def test_voters_that_hear_of_a_lead_by_force_wait_for_it_and_say_what_to_do() -> None:
+    mesh = Mesh()
+    leader = mesh.lead()
+    forced = next(name for name in mesh.cores if name != leader)
+    mesh.cut = {forced}
+    core = mesh.cores[forced]
+    mesh.take(forced, core.force())
+    for name in set(mesh.cores) - {forced}:
+        for word in CODEC.encode(core.own, core.group, HigherTerm(core.epoch)):
+            mesh.take(name, mesh.cores[name].receive(mesh.where[forced], word, mesh.now_ns))
+    mesh.pass_ticks(100)
+    for name in set(mesh.cores) - {forced}:
+        assert not mesh.cores[name].is_served
+        assert (
+            "its leader is not heard: start it, or promote(force=True)"
+            in mesh.cores[name].explain()
+        )
+    mesh.cut = set()
+    mesh.pass_ticks(10)
+    assert {each.leader for each in mesh.cores.values()} == {core.own}
 
 
 def test_a_founder_that_is_lost_as_it_founds_leaves_a_halt_that_says_what_to_do() -> None:
