@@ -1607,9 +1607,11 @@ class Endpoint(Life):
         ``Backend.SQLite`` needs ``path``, and takes ``synchronous``, and ``key_file`` or ``keys``
         for a file that is encrypted. Beyond ``max_entries`` (10 million) or ``max_bytes`` of keys
         and values (2 GiB) nothing more is taken, with ``QuotaExceeded``; ``None`` sets no limit.
-        What is acknowledged is here alone: ``attach_replica`` has a majority keep it. Raises
-        ``MasterExists`` if a master of that name is known, ``BackendFailure``, ``InvalidData``, and
-        ``CredentialsError`` for a key.
+        What is acknowledged is here alone: ``attach_replica`` has a majority keep it. With
+        ``fresh`` no clone is asked what it has of an earlier life. Raises ``MasterExists`` if a
+        master of that name is known, or a clone is promoted meanwhile, ``BackendFailure``,
+        ``InvalidData``, ``ReplicaRegressed``, ``StoreConflict``, and ``CredentialsError`` for a
+        key.
         """
         core = self._passage.look(
             self._endpoint.attach_master, name, backend, fresh=fresh, **options

@@ -94,10 +94,10 @@ class LedHolder(Holder[Store]):
     # The master.
 
     async def _attach_master(self) -> Store:
-        if not self._plan.is_durable and self._records.heir not in (None, self.author.node):
-            return await self._endpoint.attach_clone(
-                STORE
-            )  # It has nothing, and another one leads.
+        heir = self._records.heir
+        if heir not in (None, self.author.node) and not self._plan.is_durable:
+            # It has nothing, and another one leads.
+            return await self._endpoint.attach_clone(STORE)
         for attempt in range(1 << 30):
             try:
                 store = await self._try_attach_master()
