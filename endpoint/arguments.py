@@ -15,6 +15,7 @@ from typing import Final, Protocol, TypeVar
 
 from wire.addresses import PORT_MAX, read_port
 from wire.errors import InvalidData, InvalidTopic
+from wire.escaping import is_whole
 from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId
 from wire.limits import HOLD_LABEL_SIZE_MAX
 from wire.scalars import shorten
@@ -158,9 +159,11 @@ def prefix(name: str, value: object) -> str:
 
 
 def text(name: str, value: object) -> str:
-    """Check a name, or another text."""
+    """Check a name, or another text that can be sent."""
     if not isinstance(value, str):
         raise _wrong_type(name, value, "text")
+    if not is_whole(value):
+        raise _wrong_value(name, value, "it holds a lone surrogate, which UTF-8 cannot write")
     return value
 
 

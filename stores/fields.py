@@ -16,6 +16,7 @@ from stores.actions import (
     WriterId,
 )
 from stores.limits import (
+    COUNT_END,
     ERROR_TEXT_SIZE_MAX,
     KEY_SIZE_MAX,
     RUN_COUNT_MAX,
@@ -24,7 +25,6 @@ from stores.outcomes import Applied, Outcome, Refused
 from wire.errors import DecodeError, ErrorCode
 
 _ItemT = TypeVar("_ItemT")
-_COUNT_END: Final = 1 << 64
 _REVISION_END: Final = 1 << 63
 """More mutations than a store can have, and where the 64-bit numbers of other systems end."""
 
@@ -40,7 +40,7 @@ def _refusal(wanted: str, value: object) -> DecodeError:
 
 def count(value: object) -> int:
     """Accept an unsigned 64-bit number."""
-    if type(value) is not int or not 0 <= value < _COUNT_END:
+    if type(value) is not int or not 0 <= value < COUNT_END:
         raise _refusal("a count", value)
     return value
 
@@ -277,7 +277,7 @@ def outcome(value: object) -> Outcome:
 def _are_counts(items: list[Any]) -> bool:
     if not items:
         return True
-    return set(map(type, items)) == {int} and min(items) >= 0 and max(items) < _COUNT_END
+    return set(map(type, items)) == {int} and min(items) >= 0 and max(items) < COUNT_END
 
 
 # -- the way out -----------------------------------------------------------------------------------

@@ -13,6 +13,9 @@ KEY_SIZE_MAX: Final = 64 * KIB
 VALUE_SIZE_MAX: Final = PAYLOAD_SIZE_MAX - 256 * KIB
 """Bytes of an encoded value: with its key and the heads of two commands it fits in one payload."""
 
+COUNT_END: Final = 1 << 64
+"""Counts are below it. In CBOR more is a number of any size, which no reader of the mesh takes."""
+
 RUN_COUNT_MAX: Final = 256
 """Mutations in one action, and actions in one message: half a millisecond's work for a master, so
 that no other caller waits for longer."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NoReturn, TypedDict
 
+from stores.limits import COUNT_END
 from wire.errors import InvalidData, QuotaExceeded
 from wire.limits import MIB
 
@@ -45,11 +46,12 @@ class Quota:
     """Of keys and values, encoded. Memory and files hold more: see ``ENTRIES_DEFAULT``."""
 
     def __post_init__(self) -> None:
-        """Raise ``InvalidData`` for a limit that nothing fits in."""
+        """Raise ``InvalidData`` for a limit that nothing fits in, or that no journal can hold."""
         for name, limit in (("max_entries", self.max_entries), ("max_bytes", self.max_bytes)):
             is_number = isinstance(limit, int) and not isinstance(limit, bool)
-            if limit is not None and not (is_number and limit > 0):
-                raise InvalidData(f"{name}={limit!r}: give a positive number, or None for no limit")
+            if limit is not None and not (is_number and 0 < limit < COUNT_END):
+                text = f"{name}={limit!r:.40}: give a positive number of less than 64 bits"
+                raise InvalidData(f"{text}, or None for no limit")
 
 
 class QuotaLimits(TypedDict, total=False):

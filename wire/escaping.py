@@ -51,5 +51,14 @@ def is_plain(text: str) -> bool:
     return all(map(_shows, set(text)))
 
 
+def is_whole(text: str) -> bool:
+    """Tell whether UTF-8 can write a text: it holds no lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _shows(letter: str) -> bool:
     return letter in _SPACES or (letter.isprintable() and letter not in _HIDING)

@@ -43,7 +43,8 @@ class Wishes:
         Raises ``LimitExceeded``.
         """
         wanted = self._subscribers.get(subscriber, ())
-        added = tuple(topic for topic in dict.fromkeys(topics) if topic not in wanted)
+        known = frozenset(wanted)
+        added = tuple(topic for topic in dict.fromkeys(topics) if topic not in known)
         self.add(added)
         self._subscribers[subscriber] = (*wanted, *added)
         if local:
@@ -52,14 +53,14 @@ class Wishes:
     def drop(self, subscriber: object, topics: Iterable[str] | None) -> None:
         """Take prefixes from a subscriber; ``None`` removes the subscriber."""
         wanted = self._subscribers.get(subscriber, ())
-        unwanted = wanted if topics is None else frozenset(topics)
-        removed = tuple(topic for topic in wanted if topic in unwanted)
         if topics is None:
             self._subscribers.pop(subscriber, None)
             self._locals.pop(subscriber, None)
-        else:
-            self._subscribers[subscriber] = tuple(t for t in wanted if t not in removed)
-        self._counts.remove(removed)
+            self._counts.remove(wanted)
+            return
+        unwanted = frozenset(topics)
+        self._subscribers[subscriber] = tuple(each for each in wanted if each not in unwanted)
+        self._counts.remove(tuple(each for each in wanted if each in unwanted))
 
     def topics_of(self, subscriber: object) -> tuple[str, ...]:
         """Give the prefixes of a subscriber."""

@@ -99,7 +99,7 @@ def declared_voters(voters: Iterable[str] | int, *, is_founder: bool) -> Declare
     """Check the names of voters, or their number; raises as ``arguments`` does."""
     if isinstance(voters, int):
         return Declared((), arguments.count("voters", voters), is_founder)
-    if isinstance(voters, str):
+    if isinstance(voters, str) or not isinstance(voters, Iterable):
         raise TypeError(f"voters={voters!r}: give a list of names, or a number")
     names = tuple(arguments.text("voters", each) for each in voters)
     if is_founder:

@@ -14,10 +14,12 @@ from endpoint.outcome import Outcome
 from endpoint.replicas.attaching import LEADER_SECONDS, ORDER_SECONDS, READ_SECONDS
 from endpoint.replicas.runner import YIELD_COUNT, Runner
 from stores.group.membership import MemberStatus
+from stores.group.packed_fields import NAME_SIZE_MAX
 from stores.group.words import Order
 from stores.quota import QuotaLimits
 from stores.replica.core import GroupCore
 from stores.table.bodies import ChangeQuota
+from wire.errors import InvalidData
 from wire.public import public
 
 AWAIT_IDLE_SECONDS: Final = 15.0
@@ -237,6 +239,10 @@ class GroupHandle:
 
     async def _order(self, order: Order, name: str, timeout: Seconds) -> None:
         name = arguments.text("name", name)
+        if not 0 < len(name) <= NAME_SIZE_MAX:
+            raise InvalidData(
+                f"name={name!r:.40}: an endpoint's name has 1 to {NAME_SIZE_MAX} characters"
+            )
         await self._group.order(order, name, order_seconds(timeout))
 
     @property

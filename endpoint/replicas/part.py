@@ -179,9 +179,14 @@ class GroupPart(ABC, Generic[CoreT]):
     async def await_lead(self, seconds: float) -> None:
         """Wait until what leads alone here can be used; raises what ``await_leader`` does.
 
-        A clone that is to hand it over may be promoted instead: then this raises ``MasterExists``.
+        Raises ``MasterExists`` where a copy was promoted in its place, which it may hear of late.
         """
-        await self._await(lambda: self.core.is_leader, seconds)
+        single = self.single
+        assert single is not None, "it leads alone"
+        await self._await(lambda: self.core.is_leader or not single.is_master, seconds)
+        if not single.is_master:
+            copy = self.core.outbox.words.copy
+            raise MasterExists(f"{self.what}: a {copy} was promoted in its place: attach one here")
 
     async def _await(self, is_so: Callable[[], bool], seconds: float) -> None:
         """Wait until something is so; raises what ``no_quorum`` makes."""
@@ -200,10 +205,12 @@ class GroupPart(ABC, Generic[CoreT]):
         Raises ``NoQuorum``, ``NotAllowed``, and ``RequestTimeout`` with what is in the way.
         """
         with self._orders.ask() as question:
-            with trio.move_on_after(seconds):
-                self.runner.carry_out(self.core.begin_order(question.number, order, name))
-                await question.wait()
-            text = self.core.errands.end_order(question.number)
+            try:
+                with trio.move_on_after(seconds):
+                    self.runner.carry_out(self.core.begin_order(question.number, order, name))
+                    await question.wait()
+            finally:  # One that is cancelled wants it no more.
+                text = self.core.errands.end_order(question.number)
         if question.answer is not None:
             return question.answer
         if self.runner.error is not None:
@@ -219,10 +226,12 @@ class GroupPart(ABC, Generic[CoreT]):
         Raises ``NoQuorum`` and ``NotAllowed``.
         """
         with self._asks.ask() as question:
-            with trio.move_on_after(seconds):
-                self.runner.carry_out(self.core.begin_ask(question.number, request))
-                await question.wait()
-            self.core.errands.end_ask(question.number)
+            try:
+                with trio.move_on_after(seconds):
+                    self.runner.carry_out(self.core.begin_ask(question.number, request))
+                    await question.wait()
+            finally:
+                self.core.errands.end_ask(question.number)
         if question.answer is None:
             raise self.runner.error or self.no_quorum(seconds)
         if question.answer.refusal:

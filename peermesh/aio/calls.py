@@ -1315,7 +1315,7 @@ class LogConsumer(EitherClosing):
         return await self._passage.call(self._log_consumer.get_batch, limit, timeout)
 
     def seek(self, partition: int, offset: int) -> None:
-        """Go on from there in a partition."""
+        """Go on from there in a partition; raises ``NoSuchPartition``, or the next read does."""
         return self._passage.look(self._log_consumer.seek, partition, offset)
 
     async def commit(self) -> Receipt:

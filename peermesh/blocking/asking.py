@@ -189,7 +189,6 @@ class CopyReads(Asking):
         runner = self._runner
         if self._is_closed or runner.error is not None:
             raise self._closed()
-        runner.check()
         if runner.is_master:
             return not self._pending and runner.resolved_request == self._requests.last_request
-        return runner.is_synced
+        return runner.is_in_touch  # Out of touch, the loop knows for how long.

@@ -1221,7 +1221,7 @@ class LogConsumer(Closing):
         return self._passage.call(self._log_consumer.get_batch, limit, timeout)
 
     def seek(self, partition: int, offset: int) -> None:
-        """Go on from there in a partition."""
+        """Go on from there in a partition; raises ``NoSuchPartition``, or the next read does."""
         return self._passage.call_sync(self._log_consumer.seek, partition, offset)
 
     def commit(self) -> Receipt:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from stores.group.packed_fields import VOTERS_MAX
+
 
 def split_voters(text: str) -> tuple[str, ...]:
     """Take the names of ``--voters`` apart."""
@@ -11,8 +13,15 @@ def split_voters(text: str) -> tuple[str, ...]:
 
 
 def voters_of(text: str) -> tuple[str, ...] | int:
-    """Take the names of ``--voters`` apart; a number alone is how many there are to be."""
-    return int(text) if text.isdecimal() else split_voters(text)
+    """Take the names of ``--voters`` apart; a number alone is how many there are to be.
+
+    Raises ``UsageError`` for a number of voters that no group has.
+    """
+    if not text.lstrip("-").isdecimal():
+        return split_voters(text)
+    if text.isdecimal() and 0 < int(text[:4]) <= VOTERS_MAX and len(text) < 4:
+        return int(text)
+    raise click.UsageError(f"--voters {text:.40}: a group has 1 to {VOTERS_MAX} voters")
 
 
 def refuse_replicas(context: click.Context, parameter: click.Parameter, given: str | None) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from stores.limits import COUNT_END
 from stores.log.limits import (
     BLOCK_COUNT_MAX,
     BLOCK_SIZE_MAX,
@@ -32,10 +33,13 @@ class Retention:
     """Entries go while those after them have so many bytes, as stored."""
 
     def __post_init__(self) -> None:
-        """Refuse what would keep nothing."""
+        """Refuse what would keep nothing, and what no journal can hold."""
         for limit in (self.age_ns, self.count, self.size):
-            if limit is not None and limit <= 0:
-                raise InvalidData("a limit of retention is positive, or None for no limit")
+            if limit is not None and not 0 < limit < COUNT_END:
+                raise InvalidData(
+                    "a limit of retention is positive, and of less than 64 bits (584 years in"
+                    " nanoseconds), or None for no limit"
+                )
 
 
 KEEP_ALL: Final = Retention()

@@ -9,6 +9,7 @@ from stores.log.limits import APPEND_COUNT_MAX, APPEND_SIZE_MAX, NAME_SIZE_MAX, 
 from stores.log.messages import Append, ForgetConsumer, MoveCursor, Positions, Request, Trim
 from stores.log.runs import Flat, size_of
 from wire.errors import InvalidData
+from wire.escaping import is_whole
 
 
 class LogRequests:
@@ -84,6 +85,8 @@ def check_name(name: str) -> str:
     """Give the name of a consumer or producer back; raises ``InvalidData`` if it is none."""
     if not isinstance(name, str) or not 0 < len(name) <= NAME_SIZE_MAX:
         raise InvalidData(f"a name has 1 to {NAME_SIZE_MAX} characters: {name!r:.40}")
+    if not is_whole(name):
+        raise InvalidData(f"a name holds a lone surrogate, which UTF-8 cannot write: {name!r:.40}")
     return name
 
 

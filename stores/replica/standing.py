@@ -125,7 +125,7 @@ class Standing:
         if self.member is not None and self.member.election.is_passed_over:
             return f"a lead was taken by force, and its leader is not heard: start it, or {FORCE}"
         if self.is_served:
-            return "the leader waits for a majority of the voters to have it on their disks"
+            return "the leader is there, and waits for the disks of a majority"
         return self.roster.explain_silence(self.voters)
 
     # -- what it says ----------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from peermesh import blocking
-from peermesh.errors import GuardFailed, RequestTimeout, SessionExpired
+from peermesh.errors import GuardFailed, NoSuchMaster, RequestTimeout, SessionExpired
 from peermesh.testing.time_limits import limit
 
 
@@ -101,3 +101,19 @@ def test_a_block_of_a_thread_tells_that_its_session_was_lost() -> None:
 
         with pytest.raises(SessionExpired, match="erased"):
             hold()
+
+
+def test_a_clone_serves_reads_without_its_master() -> None:
+    with blocking.Endpoint() as left, blocking.Endpoint() as right:
+        assert right.peer("127.0.0.1", left.listen())
+        clone = right.attach_clone("s", mutation_buffer_interval=0.2)
+        with left.attach_master("s") as master:
+            master.put("k", 1).result(timeout=limit())
+            assert clone.await_idle(timeout=limit())
+            assert clone.get("k") == 1
+        with pytest.raises(NoSuchMaster):
+            clone.put("k", 2).result(timeout=limit())
+        for _ in range(2):
+            assert clone.get("k") == 1
+            assert clone.exists("k")
+            assert not clone.exists("other")

@@ -14,7 +14,7 @@ from endpoint.replicas.receipts import Receipt
 from stores.group.positions import START, Position
 from stores.log.limits import FETCH_SIZE_MAX
 from stores.log.requests import check_name
-from wire.errors import InvalidData, RequestTimeout, StoreClosed
+from wire.errors import InvalidData, NoSuchPartition, RequestTimeout, StoreClosed
 from wire.public import public
 
 Commit = Callable[[str, Mapping[int, int]], Awaitable[Receipt]]
@@ -48,7 +48,8 @@ class LogConsumer(EitherClosing):
         self._seen: dict[int, Position] = {}
         """The entries of the journal that brought what was read last, until it is sought."""
         self._ready: deque[LogEntry] = deque()
-        self._is_placed = False
+        self._partition_count = 0
+        """How many there are, once it is known where to begin."""
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -78,9 +79,11 @@ class LogConsumer(EitherClosing):
         return [self._ready.popleft() for _ in range(min(limit, len(self._ready)))]
 
     def seek(self, partition: int, offset: int) -> None:
-        """Go on from there in a partition."""
+        """Go on from there in a partition; raises ``NoSuchPartition``, or the next read does."""
         partition = arguments.count("partition", partition, least=0)
         offset = arguments.number("offset", offset)
+        if self._partition_count:
+            self._check_partitions(self._partition_count, partition)
         self._positions[partition] = offset
         self._seen.pop(partition, None)
         self._ready = deque(entry for entry in self._ready if entry.partition != partition)
@@ -128,11 +131,12 @@ class LogConsumer(EitherClosing):
 
     async def _place(self) -> None:
         """Find out where to begin."""
-        if self._is_placed:
+        if self._partition_count:
             return
         found, cursors = await self._source.state()
         spans = dict(enumerate(found))
         committed = {} if self.name is None else dict(dict(cursors).get(self.name, ()))
+        self._check_partitions(len(spans), *self._positions, *(self._partitions or ()))
         for partition in self._partitions or spans:
             if partition in self._positions:
                 continue  # sought already
@@ -144,7 +148,16 @@ class LogConsumer(EitherClosing):
                 self._positions[partition] = span.start if is_early else span.end
             else:
                 self._positions[partition] = self._start.get(partition, spans[partition].start)
-        self._is_placed = True
+        self._partition_count = len(spans)
+
+    def _check_partitions(self, count: int, *partitions: int) -> None:
+        """Raise ``NoSuchPartition`` for one that is not among so many."""
+        wrong = next((each for each in partitions if each >= count), None)
+        if wrong is not None:
+            self._positions.pop(wrong, None)
+            raise NoSuchPartition(
+                f"log {self._source.name} has no partition {wrong}, but {count} from 0 on"
+            )
 
     def __aiter__(self) -> Self:
         """Iterate until the log is closed."""

@@ -16,7 +16,7 @@ from endpoint.replicas.parts import AnyEffect, Kind
 from endpoint.replicas.proxying import FindReplicas, ProxyPart
 from endpoint.replicas.receipts import store_error
 from stores.group.positions import Position
-from stores.log.limits import WAIT_TICKS_MAX
+from stores.log.limits import OFFSET_END, PARTITIONS_MAX, WAIT_TICKS_MAX
 from stores.log.messages import (
     Answer,
     Counted,
@@ -114,7 +114,11 @@ class RemoteSource:
     async def fetch(
         self, positions: Positions, size_max: int, seconds: float, seen: Sequence[Position] = ()
     ) -> Batch:
-        """Have the leader read, and wait."""
+        """Have the leader read, and wait; what no log can have is beyond the end of each."""
+        positions = tuple(
+            (min(number, PARTITIONS_MAX - 1), min(offset, OFFSET_END - 1))
+            for number, offset in positions
+        )
         wanted, last = tuple(offset for _, offset in positions), tuple(seen)
         deadline = trio.current_time() + seconds
         while True:
@@ -138,7 +142,7 @@ class RemoteSource:
 
     async def offsets_at(self, timestamp_ns: int) -> tuple[int, ...]:
         """Have the leader look them up."""
-        found = await self._ask(partial(TimeQuery, timestamp_ns=timestamp_ns))
+        found = await self._ask(partial(TimeQuery, timestamp_ns=max(timestamp_ns, 0)))
         assert isinstance(found, Found), found
         return found.offsets
 

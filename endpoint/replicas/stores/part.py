@@ -177,10 +177,12 @@ class TablePart(GroupPart[TableCore]):
     async def verify(self, seconds: float) -> Verification:
         """Compare what all members hold; raises ``RequestTimeout`` if no leader answers."""
         with self._verifying.ask() as question:
-            with trio.move_on_after(seconds):
-                self.runner.carry_out(self.core.begin_verify(question.number))
-                await question.wait()
-            self.core.comparing.end(question.number)
+            try:
+                with trio.move_on_after(seconds):
+                    self.runner.carry_out(self.core.begin_verify(question.number))
+                    await question.wait()
+            finally:
+                self.core.comparing.end(question.number)
         if question.answer is None:
             raise self.runner.error or RequestTimeout(
                 f"{self.what}: its leader did not compare the replicas within {seconds:g} s"

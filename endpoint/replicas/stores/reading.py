@@ -337,9 +337,10 @@ async def reached(part: TablePart, since: Receipt | int) -> None:
         runner.check()
         return
     wanted = "that write" if revision is None else f"revision {revision}"
+    why = part.core.explain_idle() or "ask again, or see whether its master is busy"
     raise StaleData(
         f"store {runner.name} has not seen {wanted} in {READ_SECONDS:g} s: it is at revision "
-        f"{part.core.revision}; {part.core.explain_idle()}"
+        f"{part.core.revision}; {why}"
     )
 
 

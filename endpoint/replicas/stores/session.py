@@ -9,6 +9,7 @@ from typing import Final, Self
 
 import trio
 
+from endpoint import arguments
 from endpoint.bound import Bound
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.part import TablePart
@@ -44,9 +45,10 @@ Ask = Callable[[Mutation], Awaitable[Receipt]]
 def ttl_of(ttl: float) -> float:
     """Check a time to live, in seconds; raises ``InvalidData``."""
     least, most = TTL_NS_MIN / SECOND_NS, TTL_NS_MAX / SECOND_NS
-    if not least <= ttl <= most:
+    seconds = arguments.seconds("ttl", ttl)
+    if not least <= seconds <= most:
         raise InvalidData(f"ttl={ttl!r}: a session lives for {least:g} to {most:g} seconds")
-    return ttl
+    return seconds
 
 
 @public

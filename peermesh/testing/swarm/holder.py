@@ -87,6 +87,11 @@ class Holder(ABC, Generic[HandleT]):
         """Whether the store is led here."""
 
     @property
+    def group(self) -> bytes | None:
+        """The id of its store's group, if it knows that."""
+        return None if self.store is None else self.store.part.core.group
+
+    @property
     def is_in_touch(self) -> bool:
         """Whether the store here leads, or knows a leader that serves."""
         return self.store is not None and (self.is_leader or self.store.runner.is_in_touch)

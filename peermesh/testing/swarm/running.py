@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -11,7 +12,7 @@ import trio
 
 from endpoint.link.connection import Connection
 from endpoint.link.limits import TRANSIT_MARK, WINDOW_SIZE, LinkLimits
-from peermesh.testing.simulation import Simulation, run
+from peermesh.testing.simulation import HostDown, Simulation, run
 from peermesh.testing.swarm.drawing import draw
 from peermesh.testing.swarm.holder import AnyHolder
 from peermesh.testing.swarm.ledgers import Author, Broken, Stuck
@@ -118,7 +119,8 @@ class Swarm:
     async def _have_one_lead(self) -> None:
         """Do what a person does who finds no master, or two, after one was promoted.
 
-        Who has most leads, or one leads anew; and of two the one that was promoted last goes on.
+        Who has most leads, or one leads anew; of two that have different stores the one that was
+        promoted last goes on. Two that have the same one are for the mesh to settle.
         """
         led = [(node.led, node) for node in self.nodes if node.is_there and node.led is not None]
         leaders = [(holder, node) for holder, node in led if holder.is_leader]
@@ -128,9 +130,10 @@ class Swarm:
         if trio.current_time() - self._led_at < ALONE_SECONDS:
             return
         if leaders:
-            for holder, node in leaders:
+            for holder, node in leaders if len({each.group for each, _ in leaders}) > 1 else ():
                 if node.index != self.records.heir:
-                    await node.host.run(holder.give_way)
+                    with suppress(HostDown):
+                        await node.host.run(holder.give_way)
             return
         shown = ((holder.table(), node) for holder, node in led)
         found = [(table[0], node.index) for table, node in shown if table is not None]
@@ -139,7 +142,8 @@ class Swarm:
             await self.troubles.promote(self.nodes[best])
         elif led:
             holder, node = led[0]
-            await node.host.run(holder.begin_anew)
+            with suppress(HostDown):
+                await node.host.run(holder.begin_anew)
             self._led_at = trio.current_time()
 
     def _look(self) -> None:

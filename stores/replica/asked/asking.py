@@ -31,6 +31,10 @@ class Asking:
         self._open: dict[int, _Open] = {}
         self._ticket = FIRST_TICKET
 
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self._open)
+
     def begin(self, token: int, request: object) -> tuple[int, object]:
         """Take on a request; gives what to ask, under which ticket."""
         self._ticket += 1

@@ -26,6 +26,11 @@ class Errands:
         self._steering = Steering()
         self._asking = Asking()
 
+    @property
+    def is_any_open(self) -> bool:
+        """True while something is asked for again and again."""
+        return bool(self._steering or self._asking)
+
     def tick(self) -> None:
         """Let a tick pass: what is not done is asked for again."""
         for steer in self._steering.tick():

@@ -34,6 +34,10 @@ class Steering:
         """Have given none."""
         self._open: dict[int, _Open] = {}
 
+    def __len__(self) -> int:
+        """Count the orders that are not ended."""
+        return len(self._open)
+
     def begin(self, token: int, order: Order, name: str) -> Steer:
         """Give an order."""
         self._open[token] = _Open(order, name)

@@ -178,3 +178,22 @@ async def test_followers_and_proxies_of_a_full_log_are_refused_and_one_is_promot
                 await (await copy.append(1)).applied()
                 with pytest.raises(QuotaExceeded, match="2 of 2 entries"):
                     await (await copy.append(2)).applied()
+
+
+async def test_a_limit_that_no_journal_can_hold_is_refused_and_costs_nothing(tmp_path) -> None:
+    file = {"backend": Backend.SQLite, "path": tmp_path / "s.db"}
+    async with one() as (endpoint, _):
+        async with endpoint.attach_master("s", **file) as store:
+            await (await store.put("k", 1)).applied()
+            for limits in ({"max_bytes": 2**64}, {"max_entries": 2**64}):
+                with pytest.raises(InvalidData, match="of less than 64 bits"):
+                    store.set_quota(**limits)
+            store.set_quota(max_bytes=2**64 - 1)
+            await (await store.put("k", 2)).applied()
+        async with endpoint.attach_master("s", **file) as store:
+            assert await store.get("k") == 2
+        with pytest.raises(InvalidData, match="of less than 64 bits"):
+            await endpoint.attach_master("other", max_entries=2**64)
+        for limits in ({"keep_count": 2**64}, {"keep_bytes": 2**64}, {"keep_seconds": 1e30}):
+            with pytest.raises(InvalidData, match="of less than 64 bits"):
+                await endpoint.attach_log("l", **limits)

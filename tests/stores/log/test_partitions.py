@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stores.limits import COUNT_END
 from stores.log.limits import BLOCK_COUNT_MAX, BLOCK_SPAN_NS
 from stores.log.partitions import Partition, Partitions, Retention, RunInfo, Span, lag
 from wire.errors import InvalidData, NoSuchPartition
@@ -155,7 +156,9 @@ def test_what_is_beyond_any_limit_goes_and_no_more(
 
 def test_a_limit_of_retention_keeps_one_at_least() -> None:
     Retention(1, 1, 1)
-    for limits in ({"age_ns": 0}, {"count": -1}, {"size": 0}):
+    Retention(COUNT_END - 1, COUNT_END - 1, COUNT_END - 1)
+    beyond = ({"age_ns": COUNT_END}, {"count": COUNT_END}, {"size": COUNT_END})
+    for limits in ({"age_ns": 0}, {"count": -1}, {"size": 0}, *beyond):
         with pytest.raises(InvalidData, match="a limit of retention is positive"):
             Retention(**limits)
 

@@ -543,7 +543,7 @@ def test_what_a_leader_asked_for_itself_fails_in_time_where_the_other_disks_hang
     _, refused = mesh.outcomes(leader)
     assert mesh.cores[leader].is_leader, "the others echo"
     assert refused.code is ErrorCode.NO_QUORUM
-    assert "a majority of the voters to have it on their disks" in refused.text
+    assert "the leader is there, and waits for the disks of a majority" in refused.text
 
 
 def test_a_request_that_is_repeated_while_it_waits_is_kept_a_few_times_at_most() -> None:

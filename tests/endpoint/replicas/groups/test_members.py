@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import trio
 
 from endpoint import Endpoint
 from peermesh.testing.time_limits import limit
-from wire.errors import NoQuorum, PromotionRefused, RequestTimeout
+from wire.errors import InvalidData, NoQuorum, PromotionRefused, RequestTimeout
 
 
 async def voters(store) -> list[str]:
@@ -43,6 +44,27 @@ async def test_members_are_the_same_wherever_they_are_asked_for(groups) -> None:
             assert [each.name for each in members.values() if each.is_leader] == [leader]
             assert all(each.is_whole and not each.lag for each in members.values())
             assert not members["d"].is_voter
+
+
+async def test_an_order_whose_caller_is_gone_is_given_no_more(groups) -> None:
+    async with groups.open(names=("a", "b", "c")) as group:
+        leader = await group.await_leader()
+        second, third = (name for name in "abc" if name != leader)
+        for name in (leader, second):
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                await group[third].transfer(name, limit())
+            assert scope.cancelled_caught
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await group[third].set_quota(max_entries=1)
+        assert not group[third].part.core.errands.is_any_open
+        with pytest.raises(ValueError, match="a lone surrogate"):
+            await group[third].transfer("\ud800", limit())
+        for name in ("", "n" * 257):
+            with pytest.raises(InvalidData, match="name has 1 to 256 characters"):
+                await group[third].add_voter(name, limit())
+        await (await group[third].put("k", 1)).applied()
 
 
 async def test_the_lead_is_handed_over_from_anywhere(groups) -> None:

@@ -185,6 +185,37 @@ async def test_a_consumer_goes_on_where_it_has_committed(open_log):
         assert await log.lag("name") == 10
 
 
+async def test_what_no_log_can_have_is_refused_wherever_it_is_asked_for(open_log):
+    async with open_log() as (_, log):
+        await (await log.append("v", partition=0)).applied()
+        with trio.fail_after(limit()):
+            with pytest.raises(OffsetOutOfRange):
+                await log.read(0, 2**52)
+            with pytest.raises(OffsetOutOfRange):
+                await log.runs({0: 2**62})
+            with pytest.raises(NoSuchPartition):
+                await log.read(5_000, 0)
+            early = datetime(1969, 1, 1, tzinfo=UTC)
+            assert await log.offsets_at(early) == dict.fromkeys(range(PARTITIONS), 0)
+            consumer = log.consume("name", partitions=[5])
+            for call in (consumer.get, consumer.positions):
+                with pytest.raises(NoSuchPartition, match="no partition 5, but 3 from 0 on"):
+                    await call()
+            consumer = log.consume()
+            assert (await consumer.get()).value == "v"
+            with pytest.raises(NoSuchPartition, match="no partition 7"):
+                consumer.seek(7, 0)
+            early = log.consume()
+            early.seek(7, 0)
+            with pytest.raises(NoSuchPartition, match="no partition 7"):
+                await early.get()
+            assert (await early.get()).value == "v"
+            for call in (log.commit("\ud800", {0: 0}), log.forget_consumer("\ud800")):
+                with pytest.raises(InvalidData, match="a lone surrogate"):
+                    await call
+            await (await log.commit("name", {0: 1})).applied()
+
+
 async def test_what_comes_between_two_lives_of_a_consumer_is_not_passed_over(open_log):
     async with open_log() as (keeper, log):
         consumer = log.consume("name", start=Start.LATEST)
