@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stores.actions import ClearCommand, EraseCommand, PutCommand
+from stores.actions import WRITER_ID_SIZE, ClearCommand, EraseCommand, PutCommand
 from stores.limits import UNRESOLVED_SIZE_MAX
 from stores.table.bodies import Body, Performed, Write
 
@@ -21,6 +21,9 @@ EXPECTED_SIZE_MAX: Final = UNRESOLVED_SIZE_MAX
 
 PREFIX_SIZE: Final = 64
 """Bytes by which bodies are looked up: the writer and the number of its request are among them."""
+
+_LIFE_START: Final = WRITER_ID_SIZE - 8
+"""Where the number of a writer's life begins in its id."""
 
 
 class Recognition:
@@ -73,16 +76,22 @@ class Recognition:
         return found
 
     def came(self, body: Body) -> None:
-        """Expect no more what its writer asked for up to this one: it came, or never will."""
+        """Expect no more what its writer asked for up to this one: it came, or never will.
+
+        Nor what an earlier life of it asked for. What is expected is all of one writer, that of
+        the handle here: so for an entry of another one the first is looked at alone.
+        """
         if not self._expected or not isinstance(body, Performed):
             return
         writer, last = body.asked
-        for prefix, each in list(self._expected.items()):
+        over = list[bytes]()
+        for prefix, each in self._expected.items():
             known, request = each.asked
-            if known == writer and request > last:
+            if known[:_LIFE_START] != writer[:_LIFE_START] or (known == writer and request > last):
                 break
-            if known == writer:
-                self._drop(prefix)
+            over.append(prefix)
+        for prefix in over:
+            self._drop(prefix)
 
     def _drop(self, prefix: bytes) -> None:
         assert self._expected is not None, prefix

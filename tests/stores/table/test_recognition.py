@@ -117,6 +117,19 @@ def test_what_is_refused_is_kept_no_longer():
     assert recognition.size == 0
 
 
+def test_what_an_earlier_life_of_a_writer_asked_for_never_comes():
+    recognition, again = Recognition(), WriterId.of(WRITER.entity, WRITER.incarnation + 1)
+    recognition.find(codec.encode_body(JOURNALLED))
+    asked = [bodies.Performed(0, (put(*each),)) for each in ((8, b"a"), (9, b"b"))]
+    asked.append(bodies.Performed(0, (put(1, b"c", again),)))
+    asked.append(bodies.Performed(0, (put(2, b"d", again),)))
+    for body in asked:
+        recognition.expect(body, codec.encode_body(body))
+    recognition.came(asked[2])
+    assert recognition.size == len(codec.encode_body(asked[3]))
+    assert recognition.find(codec.encode_body(asked[3])) is asked[3]
+
+
 def test_no_more_bytes_are_waited_for_than_an_outbox_has_without_an_answer():
     recognition = Recognition()
     recognition.find(codec.encode_body(JOURNALLED))
