@@ -611,7 +611,7 @@ class Coordinating:
         self._passage = passage
         self._coordinating = core
 
-    def session(self, ttl: float = TTL_SECONDS) -> Session:
+    def session(self, ttl: float | timedelta = TTL_SECONDS) -> Session:
         """Have keys that die with this process: ``async with store.session(ttl=10) as session``.
 
         Without a renewal the leader ends it, with all that was put in it, after ``ttl`` seconds: 2
@@ -619,7 +619,9 @@ class Coordinating:
         """
         return Session(self._passage, self._passage.call_sync(self._coordinating.session, ttl))
 
-    def lock(self, name: str, *, ttl: float = TTL_SECONDS, timeout: Seconds = None) -> Lock:
+    def lock(
+        self, name: str, *, ttl: float | timedelta = TTL_SECONDS, timeout: Seconds = None
+    ) -> Lock:
         """Hold a name alone: ``async with store.lock("name") as lock``; first come, first served.
 
         Waits for ``timeout`` seconds, then raises ``RequestTimeout``. A holder that dies holds it
@@ -633,7 +635,12 @@ class Coordinating:
         )
 
     def elect(
-        self, name: str, value: Value = None, *, ttl: float = TTL_SECONDS, timeout: Seconds = None
+        self,
+        name: str,
+        value: Value = None,
+        *,
+        ttl: float | timedelta = TTL_SECONDS,
+        timeout: Seconds = None,
     ) -> Lock:
         """Stand for election: ``async with store.elect("name", value="me") as lead``.
 

@@ -17,11 +17,12 @@ def voters_of(text: str) -> tuple[str, ...] | int:
 
     Raises ``UsageError`` for a number of voters that no group has.
     """
-    if not text.lstrip("-").isdecimal():
+    if not text.removeprefix("-").isdecimal():
         return split_voters(text)
-    if text.isdecimal() and 0 < int(text[:4]) <= VOTERS_MAX and len(text) < 4:
-        return int(text)
-    raise click.UsageError(f"--voters {text:.40}: a group has 1 to {VOTERS_MAX} voters")
+    count = int(text) if len(text) < 4 else 0
+    if not 0 < count <= VOTERS_MAX:
+        raise click.UsageError(f"--voters {text:.40}: a group has 1 to {VOTERS_MAX} voters")
+    return count
 
 
 def refuse_replicas(context: click.Context, parameter: click.Parameter, given: str | None) -> None:

@@ -7,6 +7,7 @@ first holds it. The next one watches that key alone, so that its end wakes one w
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from hashlib import sha256
 from itertools import count
 from typing import Final, NamedTuple, Self
@@ -98,7 +99,7 @@ class Lock(Session):
         part: TablePart,
         ask: Ask,
         nonce: bytes,
-        ttl: float,
+        ttl: float | timedelta,
         wanted: Wanted,
     ) -> None:
         """Use ``lock`` or ``elect`` of a store."""
@@ -269,7 +270,7 @@ class Coordinating:
         self._session_ask = ask
         self._nonces = count()
 
-    def session(self, ttl: float = TTL_SECONDS) -> Session:
+    def session(self, ttl: float | timedelta = TTL_SECONDS) -> Session:
         """Have keys that die with this process: ``async with store.session(ttl=10) as session``.
 
         Without a renewal the leader ends it, with all that was put in it, after ``ttl`` seconds: 2
@@ -277,7 +278,9 @@ class Coordinating:
         """
         return Session(self._session_part, self._session_ask, self._new_nonce(), ttl)
 
-    def lock(self, name: str, *, ttl: float = TTL_SECONDS, timeout: Seconds = None) -> Lock:
+    def lock(
+        self, name: str, *, ttl: float | timedelta = TTL_SECONDS, timeout: Seconds = None
+    ) -> Lock:
         """Hold a name alone: ``async with store.lock("name") as lock``; first come, first served.
 
         Waits for ``timeout`` seconds, then raises ``RequestTimeout``. A holder that dies holds it
@@ -292,7 +295,7 @@ class Coordinating:
         name: str,
         value: Value = None,
         *,
-        ttl: float = TTL_SECONDS,
+        ttl: float | timedelta = TTL_SECONDS,
         timeout: Seconds = None,
     ) -> Lock:
         """Stand for election: ``async with store.elect("name", value="me") as lead``.
@@ -313,7 +316,9 @@ class Coordinating:
         """Follow who is elected: ``async for elected in store.elections("name")``."""
         return Elections(self._session_part, self._session_reader, name)
 
-    def _lock(self, prefix: tuple[str, str], value: Value, ttl: float, timeout: Seconds) -> Lock:
+    def _lock(
+        self, prefix: tuple[str, str], value: Value, ttl: float | timedelta, timeout: Seconds
+    ) -> Lock:
         wanted = Wanted(self._session_reader, prefix_of(*prefix), value, timeout)
         return Lock(self._session_part, self._session_ask, self._new_nonce(), ttl, wanted)
 

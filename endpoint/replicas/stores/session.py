@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from datetime import timedelta
 from types import TracebackType
 from typing import Final, Self
 
 import trio
 
-from endpoint import arguments
 from endpoint.bound import Bound
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.part import TablePart
@@ -42,11 +42,11 @@ Ask = Callable[[Mutation], Awaitable[Receipt]]
 """Has a handle ask for a mutation."""
 
 
-def ttl_of(ttl: float) -> float:
+def ttl_of(ttl: float | timedelta) -> float:
     """Check a time to live, in seconds; raises ``InvalidData``."""
     least, most = TTL_NS_MIN / SECOND_NS, TTL_NS_MAX / SECOND_NS
-    seconds = arguments.seconds("ttl", ttl)
-    if not least <= seconds <= most:
+    seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
+    if not isinstance(seconds, int | float) or not least <= seconds <= most:
         raise InvalidData(f"ttl={ttl!r}: a session lives for {least:g} to {most:g} seconds")
     return seconds
 
@@ -60,7 +60,7 @@ class Session(Bound):
     learns of it before the group ends the session. The end of the block ends the session.
     """
 
-    def __init__(self, part: TablePart, ask: Ask, nonce: bytes, ttl: float) -> None:
+    def __init__(self, part: TablePart, ask: Ask, nonce: bytes, ttl: float | timedelta) -> None:
         """Use ``session`` of a store."""
         self._part = part
         self._ask = ask

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 import trio
 
@@ -57,11 +59,12 @@ async def test_a_key_belongs_to_the_session_of_its_last_put(groups) -> None:
         assert await store.read("linear").keys() == ["freed"]
 
 
-@pytest.mark.parametrize("ttl", [1.9, 3601, float("nan")])
+@pytest.mark.parametrize("ttl", [1.9, 3601, float("nan"), "x", None, timedelta(seconds=1)])
 async def test_a_time_to_live_that_makes_no_sense_is_refused(groups, ttl) -> None:
     async with groups.open(("a",), voters=("a",)) as group:
         with pytest.raises(InvalidData, match="2 to 3600 seconds"):
             group["a"].session(ttl=ttl)
+        assert group["a"].session(ttl=timedelta(minutes=1)).ttl == 60
 
 
 async def test_locks_are_held_one_after_the_other_in_order(groups) -> None:
