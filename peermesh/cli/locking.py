@@ -8,7 +8,7 @@ from typing import Final
 import click
 import trio
 
-from peermesh.cli.arriving import open_replica
+from peermesh.cli.arriving import open_copy
 from peermesh.cli.command import command
 from peermesh.cli.completion import STORE_NAME
 from peermesh.cli.exits import CommandFailed, ExitCode
@@ -67,7 +67,7 @@ async def _run_locked(
     ttl: float,
     timeout: float | None,
 ) -> int:
-    async with open_replica(mesh, name) as store:
+    async with open_copy(mesh, name) as store:
         try:
             async with store.lock(lock_name, ttl=ttl, timeout=timeout) as held:
                 return await _run(words, {**os.environ, TOKEN: " ".join(map(str, held.token))})

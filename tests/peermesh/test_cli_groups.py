@@ -162,6 +162,14 @@ def test_a_command_runs_while_its_lock_is_held(capfd, nodes) -> None:
     hold(capfd, *COMMAND, *HELD, "--timeout", "0", "true", code=ExitCode.TIMEOUT)
 
 
+def test_a_lock_of_a_store_with_one_master_is_held_as_well(capfd, monkeypatch) -> None:
+    with Endpoint() as endpoint, endpoint.attach_master("cities") as store:
+        monkeypatch.setenv("PEERMESH_PEER", str(endpoint.listen()))
+        assert hold(capfd, sys.executable, "-c", 'print("held")') == "held\n"
+        with store.lock("it"):
+            assert run([*HELD, "--timeout", "0", "--", "true"]) == ExitCode.TIMEOUT
+
+
 def test_a_command_whose_lock_is_lost_is_ended(capsys, nodes) -> None:
     words = (sys.executable, "-c", 'import signal; print("held", flush=True); signal.pause()')
     with subprocess.Popen(
