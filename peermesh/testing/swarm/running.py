@@ -124,14 +124,21 @@ class Swarm:
         """
         led = [(node.led, node) for node in self.nodes if node.is_there and node.led is not None]
         leaders = [(holder, node) for holder, node in led if holder.is_leader]
+        groups = {holder.group for holder, _ in leaders}
+        # What others still have of a store that is no more, or was given up.
+        left = [
+            (holder, node)
+            for holder, node in led
+            if groups and not holder.is_in_touch and holder.group not in (None, *groups)
+        ]
         is_led = len(leaders) < 2 and any(holder.is_in_touch for holder, _ in led)
-        if self.records.heir is None or is_led:
+        if self.records.heir is None or (is_led and not left):
             self._led_at = trio.current_time()
         if trio.current_time() - self._led_at < ALONE_SECONDS:
             return
         if leaders:
-            for holder, node in leaders if len({each.group for each, _ in leaders}) > 1 else ():
-                if node.index != self.records.heir:
+            for holder, node in [*(leaders if len(groups) > 1 else ()), *left]:
+                if node.index != self.records.heir or not holder.is_leader:
                     with suppress(HostDown):
                         await node.host.run(holder.give_way)
             return
