@@ -325,6 +325,8 @@ class Single(Generic[CoreT]):
         """
         part, core = self.part, self.part.core
         runner, what = part.runner, part.what
+        if runner.error is not None:
+            raise runner.error
         if not is_forced:
             await self._await_word()
         if self.is_master:

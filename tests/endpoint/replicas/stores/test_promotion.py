@@ -20,6 +20,7 @@ from wire.errors import (
     MasterExists,
     NoSuchMaster,
     PromotionRefused,
+    StoreClosed,
 )
 
 
@@ -200,6 +201,17 @@ async def test_a_promotion_takes_no_file_that_was_a_store_once(tmp_path: Path) -
         await old.close()
         with pytest.raises(BackendFailure):
             await clone.promote(Backend.SQLite, path=tmp_path / "s.db")
+
+
+async def test_a_handle_that_was_closed_promotes_nothing() -> None:
+    async with two_endpoints() as pair:
+        await pair.join()
+        master, clone = await pair.left.attach_master("s"), await pair.right.attach_clone("s")
+        for store in (master, clone):
+            await store.close()
+            for is_forced in (False, True):
+                with pytest.raises(StoreClosed):
+                    await store.promote(force=is_forced)
 
 
 async def test_two_masters_that_meet_keep_what_each_has_and_tell() -> None:
