@@ -9,7 +9,7 @@ from stores.actions import WriterId
 from stores.effects import QuotaCrossed
 from stores.group.codec import GroupCodec
 from stores.group.effects import Effect, HistoryConflict, WholenessChanged
-from stores.group.election import is_forced
+from stores.group.election import is_of_another_lead
 from stores.group.entries import ActionEntry
 from stores.group.machine import Machine
 from stores.group.member import Member
@@ -164,7 +164,7 @@ class Facts(Standing):
         Its one vote would take the lead again in a still later term, and depose the promoted one.
         """
         is_master = self._manner.is_single and self.voters == (self.own,)
-        return is_master and is_forced(term, self.epoch)
+        return is_master and is_of_another_lead(term, self.epoch)
 
     @property
     def _role(self) -> str:

@@ -678,7 +678,7 @@ SUCCESSION = [
         "a master of an earlier term is fenced",
         "after a promotion two masters acknowledge writes, and one of them loses them",
         "stores/replica/facts.py",
-        "        return is_master and is_forced(term, self.epoch)\n",
+        "        return is_master and is_of_another_lead(term, self.epoch)\n",
         "        return False\n",
         ("tests/stores/replica/test_promotion.py",),
     ),

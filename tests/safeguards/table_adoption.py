@@ -86,7 +86,7 @@ ADOPTION = [
         "who has nothing of a lead by force does not go on in its terms",
         "two masters lead one term, and a clone applies what one says upon what the other said",
         "stores/group/election.py",
-        "        return is_forced(self._ballot.term, self._journal.end.term)\n",
+        "        return is_of_another_lead(self._ballot.term, self._journal.end.term)\n",
         "        return False\n",
         _MEMBER,
     ),

@@ -11,7 +11,7 @@ LOG_SUCCESSION = [
         "a keeper that hears of a later term gives up",
         "two keepers acknowledge appends to one log",
         "stores/replica/facts.py",
-        "        return is_master and is_forced(term, self.epoch)\n",
+        "        return is_master and is_of_another_lead(term, self.epoch)\n",
         "        return False\n",
         ("tests/stores/replica/test_promotion.py",),
     ),

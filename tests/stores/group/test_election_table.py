@@ -14,7 +14,16 @@ import pytest
 from stores.group.ballot import NEW_SLOTS, Ballot
 from stores.group.clock import NO_TIMES
 from stores.group.effects import Promises, Send
-from stores.group.election import DRAWN_TERMS, FORCED_TERMS, TABLE, Election, is_forced, kind_of
+from stores.group.election import (
+    DRAWN_TERMS,
+    FORCED_TERMS,
+    LEAD_TERMS,
+    TABLE,
+    Election,
+    is_forced,
+    is_of_another_lead,
+    kind_of,
+)
 from stores.group.journal import Journal
 from stores.group.messages import (
     HigherTerm,
@@ -381,3 +390,11 @@ def test_who_has_nothing_of_a_forced_lead_asks_for_no_votes(is_voter):
     behind = PreVote(FORCED_TERMS + 9, Position(END.term, END.index - 1))
     assert election.take(B, behind) == []
     assert election.role is role
+
+
+def test_leads_by_force_of_one_stretch_are_told_apart_by_what_they_have_drawn():
+    drawn = FORCED_TERMS + 5
+    assert not is_of_another_lead(drawn + LEAD_TERMS - 1, drawn)
+    assert is_of_another_lead(drawn + LEAD_TERMS, drawn)
+    assert is_of_another_lead(FORCED_TERMS, FORCED_TERMS - 1)
+    assert not is_of_another_lead(LEAD_TERMS + 7, 0), "no lead was taken by force"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from peermesh.testing.simulation.disk import Disk
-from stores.group.election import FORCED_TERMS
+from stores.group.election import FORCED_TERMS, LEAD_TERMS
 from stores.group.messages import FromFollower, HigherTerm, Keepalive, ToFollower
 from stores.group.roles import DEFAULT_TIMING
 from stores.outcomes import Applied, Refused
@@ -63,6 +63,21 @@ def test_a_master_is_deposed_by_a_term_of_a_later_stretch_however_near_it_is(wor
     assert not first.is_master
     world.tick(3 * SILENCE_TICKS)
     assert not first.core.is_leader, "it would lead the other master's terms"
+
+
+def test_a_promoted_master_is_deposed_by_another_one_of_its_stretch(world):
+    master, first = world.master(), world.clone()
+    first.put("a", 1)
+    world.tick(3)
+    master.crash()
+    first.promote()
+    world.settle()
+    clone = world.clone()
+    world.tick(3)
+    first.hear(HigherTerm(first.core.epoch + LEAD_TERMS), clone)
+    assert not first.is_master
+    world.tick(3 * SILENCE_TICKS)
+    assert not first.core.is_leader, "both would elect themselves in one term"
 
 
 def test_a_clone_that_hears_an_earlier_master_tells_it_and_leaves_its_own_alone(world):
