@@ -20,6 +20,9 @@ from wire.encoding import encode
 HEALING_SECONDS: Final = 60.0
 """How long healing may take: the longest silence that peers bear, some dials, and room to spare."""
 
+TOLD_SECONDS: Final = 1.0
+"""How long a handle that is idle may take to call its users with what it knows."""
+
 LOOK_SECONDS: Final = 0.25
 """How often it is looked whether something has become true."""
 
@@ -117,8 +120,8 @@ async def settle_log(holders: Sequence[LogHolder], ledger: LogLedger) -> None:
         outcome = await holder.log.await_idle(timeout=HEALING_SECONDS)
         if not outcome:
             raise Stuck(f"{holder}: {outcome.reason}")
-        if waiting := ledger.open(holder.handle):
-            raise Stuck(f"{holder} is idle, and nobody answered {waiting[0]}")
+        # What users are called with has a task of its own, which may come after this one.
+        await until(lambda: _why_unanswered(holder, ledger), TOLD_SECONDS)  # noqa: B023 - it is waited for
     found = [await holder.log.offsets() for holder in holders if holder.log is not None]
     ends = {partition: span.end for partition, span in found[-1].items()}
     if any(each != found[-1] for each in found):
@@ -126,6 +129,11 @@ async def settle_log(holders: Sequence[LogHolder], ledger: LogLedger) -> None:
     for holder in holders:
         await until(lambda: _why_unread(holder, ledger, ends), HEALING_SECONDS)  # noqa: B023 - it is waited for
     ledger.check_kept(ends)
+
+
+def _why_unanswered(holder: LogHolder, ledger: LogLedger) -> str:
+    waiting = ledger.open(holder.handle)
+    return f"{holder} is idle, and nobody answered {waiting[0]}" if waiting else ""
 
 
 def _why_unread(holder: LogHolder, ledger: LogLedger, ends: dict[int, int]) -> str:
