@@ -142,16 +142,24 @@ class Swarm:
                     with suppress(HostDown):
                         await node.host.run(holder.give_way)
             return
-        shown = ((holder.table(), node) for holder, node in led)
+        near = [(holder, node) for holder, node in led if self._is_near_all(node)]
+        shown = ((holder.table(), node) for holder, node in near)
         found = [(table[0], node.index) for table, node in shown if table is not None]
         if found:
             _, best = max(found)
             await self.troubles.promote(self.nodes[best])
-        elif led:
-            holder, node = led[0]
+        elif near:
+            holder, node = near[0]
             with suppress(HostDown):
                 await node.host.run(holder.begin_anew)
             self._led_at = trio.current_time()
+
+    def _is_near_all(self, node: Node) -> bool:
+        """Tell whether all that are to have the store are within the time to live of a member."""
+        plan = self.plan
+        distances = plan.distances(node.index)
+        having = (at for at, each in enumerate(plan.members) if each.has_clone or at == plan.master)
+        return all(distances[at] <= plan.ttl for at in having)
 
     def _look(self) -> None:
         if self.records.broken is not None:
