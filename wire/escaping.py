@@ -53,6 +53,8 @@ def is_plain(text: str) -> bool:
 
 def is_whole(text: str) -> bool:
     """Tell whether UTF-8 can write a text: it holds no lone surrogate."""
+    if text.isascii():
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:

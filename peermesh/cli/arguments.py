@@ -17,6 +17,7 @@ from peermesh.cli.output import note
 from peermesh.cli.running import read_stdin
 from peermesh.cli.trust import STDIN
 from peermesh.cli.values import NoJSON, NoValue, on_a_line, parse_value
+from wire.escaping import is_whole
 from wire.limits import FRAME_SIZE_MAX
 
 _TEXT_HELP: Final = "KEY and VALUE are text, even where they are JSON."
@@ -64,20 +65,12 @@ def read_value(text: str, *, as_text: bool = False) -> Value:
     """Read a value from an argument; raises ``UsageError``, and ``CommandFailed`` for stdin."""
     if text == STDIN:
         text = _read_all_of_stdin()
-    if not _is_utf_8(text):
+    if not is_whole(text):
         raise click.UsageError(f"{text!r} is not UTF-8: bytes are written as {_BYTES_EXAMPLE}")
     try:
         return _value_of(text, as_text=as_text)
     except NoValue as error:
         raise click.UsageError(f"{error}, or use --text") from None
-
-
-def _is_utf_8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def read_values(*texts: str, as_text: bool) -> tuple[Value, ...]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.hostile_text import EVERYTHING, HOSTILE, chunks, found_in
-from wire.escaping import escape, is_plain
+from wire.escaping import escape, is_plain, is_whole
 from wire.logs import logger_of
 from wire.scalars import shorten
 
@@ -138,3 +138,10 @@ def test_an_argument_without_a_text_harms_nothing(log):
     logger, lines = log
     logger.warning("%s", Mute())
     assert lines.shown == ["<Mute>"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_so"), [("", True), ("abc", True), ("zürich \U0001f600", True), ("a\ud800", False)]
+)
+def test_a_text_is_whole_if_utf_8_can_write_it(text, is_so):
+    assert is_whole(text) is is_so

@@ -11,6 +11,7 @@ from peermesh.brokers.modules.errors import InvalidArgument, NoValue
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import DecodeError, EncodeError
+from wire.escaping import is_whole
 from wire.limits import VALUE_DEPTH_MAX
 from wire.values import Set, Table, Value, freeze
 
@@ -95,21 +96,11 @@ def _copied(properties: Mapping[str, str]) -> Mapping[str, str]:
         raise InvalidArgument(f"properties are a dict of texts, not {type(properties).__name__}")
     texts = dict(properties)
     for each in (*texts, *texts.values()):
-        if type(each) is not str or not _is_text(each):
+        if type(each) is not str or not is_whole(each):
             raise InvalidArgument(
                 f"{each!r} among the properties of a message: names and values are texts"
             )
     return MappingProxyType(texts)
-
-
-def _is_text(text: str) -> bool:
-    """Whether a text can be encoded: a lone surrogate cannot."""
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            return False
-    return True
 
 
 def _frozen(value: Value, depth: int) -> Value:
@@ -120,7 +111,7 @@ def _frozen(value: Value, depth: int) -> Value:
     """
     kind = type(value)
     if kind is str:
-        if not _is_text(str(value)):
+        if not is_whole(str(value)):
             raise NoValue("a text with a lone surrogate is no value of the mesh: send it as bytes")
         return value
     if value is None or kind in (bytes, float, bool, Table, Set):
@@ -130,7 +121,7 @@ def _frozen(value: Value, depth: int) -> Value:
     if isinstance(value, (list, tuple)):
         _descend(depth)
         return tuple(_frozen(each, depth - 1) for each in value)
-    if isinstance(value, Mapping) and all(type(key) is str and _is_text(key) for key in value):
+    if isinstance(value, Mapping) and all(type(key) is str and is_whole(key) for key in value):
         _descend(depth)
         ordered = sorted(value, key=encode)  # as received tables are
         return Table.received_map({key: _frozen(value[key], depth - 1) for key in ordered}, None)
