@@ -35,7 +35,7 @@ from stores.log.messages import (
 from stores.log.partitions import Span
 from stores.replica.effects import QueryAnswered
 from stores.replica.logs.outside import LogProxy
-from wire.errors import ErrorCode, NotAllowed, PromotionRefused, StoreClosed
+from wire.errors import ErrorCode, NoSuchPartition, NotAllowed, PromotionRefused, StoreClosed
 
 
 class LogProxyPart(ProxyPart[LogProxy, Answer]):
@@ -114,11 +114,13 @@ class RemoteSource:
     async def fetch(
         self, positions: Positions, size_max: int, seconds: float, seen: Sequence[Position] = ()
     ) -> Batch:
-        """Have the leader read, and wait; what no log can have is beyond the end of each."""
-        positions = tuple(
-            (min(number, PARTITIONS_MAX - 1), min(offset, OFFSET_END - 1))
-            for number, offset in positions
-        )
+        """Have the leader read, and wait. It answers no question that no log has an answer to."""
+        none = next((number for number, _ in positions if number >= PARTITIONS_MAX), None)
+        if none is not None:
+            raise NoSuchPartition(
+                f"log {self.name} has no partition {none}: a log has {PARTITIONS_MAX} at most"
+            )
+        positions = tuple((number, min(offset, OFFSET_END - 1)) for number, offset in positions)
         wanted, last = tuple(offset for _, offset in positions), tuple(seen)
         deadline = trio.current_time() + seconds
         while True:

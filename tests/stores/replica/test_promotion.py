@@ -48,33 +48,26 @@ def test_a_clone_of_a_later_term_does_not_follow_an_earlier_master_even_if_it_is
     assert second.core.epoch // FORCED_TERMS == 2
 
 
-def test_a_master_is_deposed_by_a_term_of_a_later_stretch_however_near_it_is(world):
+@pytest.mark.parametrize(
+    "term_of",
+    [
+        lambda term: (term // FORCED_TERMS + 1) * FORCED_TERMS,
+        lambda term: term + LEAD_TERMS,
+    ],
+    ids=["a later stretch, less than one ahead", "the same stretch"],
+)
+def test_a_master_is_deposed_by_the_term_of_another_lead_by_force(world, term_of):
     master, first = world.master(), world.clone()
     first.put("a", 1)
     world.tick(3)
     master.crash()
     first.promote()
     world.settle()
-    term = (first.core.epoch // FORCED_TERMS + 1) * FORCED_TERMS
-    assert first.core.epoch % FORCED_TERMS > 0, "the terms are less than a stretch apart"
     clone = world.clone()
     world.tick(3)
+    term = term_of(first.core.epoch)
+    assert 0 < term - first.core.epoch < FORCED_TERMS
     first.hear(HigherTerm(term), clone)
-    assert not first.is_master
-    world.tick(3 * SILENCE_TICKS)
-    assert not first.core.is_leader, "it would lead the other master's terms"
-
-
-def test_a_promoted_master_is_deposed_by_another_one_of_its_stretch(world):
-    master, first = world.master(), world.clone()
-    first.put("a", 1)
-    world.tick(3)
-    master.crash()
-    first.promote()
-    world.settle()
-    clone = world.clone()
-    world.tick(3)
-    first.hear(HigherTerm(first.core.epoch + LEAD_TERMS), clone)
     assert not first.is_master
     world.tick(3 * SILENCE_TICKS)
     assert not first.core.is_leader, "both would elect themselves in one term"

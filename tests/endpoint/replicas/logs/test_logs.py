@@ -17,6 +17,7 @@ from endpoint.replicas.logs.log import Log
 from endpoint.replicas.logs.log_handle import LogHandle
 from endpoint.replicas.logs.log_reading import Start
 from peermesh.testing.time_limits import limit
+from stores.log.limits import PARTITIONS_MAX
 from stores.log.partitions import Span
 from stores.log.runs import Position, partition_of
 from stores.sealing import StorageKey, StorageKeys
@@ -214,6 +215,17 @@ async def test_what_no_log_can_have_is_refused_wherever_it_is_asked_for(open_log
                 with pytest.raises(InvalidData, match="a lone surrogate"):
                     await call
             await (await log.commit("name", {0: 1})).applied()
+
+
+async def test_a_proxy_reads_no_other_partition_than_the_one_that_was_asked_for(kit):
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        keeper = await left.attach_log("log", partitions=PARTITIONS_MAX)
+        await (await keeper.append("v", partition=PARTITIONS_MAX - 1)).applied()
+        proxy = await right.attach_log_proxy("log")
+        assert await values(proxy, PARTITIONS_MAX - 1) == ["v"]
+        with pytest.raises(NoSuchPartition, match="no partition 1024: a log has 1024 at most"):
+            await proxy.read(PARTITIONS_MAX, 0)
 
 
 async def test_what_comes_between_two_lives_of_a_consumer_is_not_passed_over(open_log):
