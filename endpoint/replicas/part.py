@@ -204,13 +204,11 @@ class GroupPart(ABC, Generic[CoreT]):
 
         Raises ``NoQuorum``, ``NotAllowed``, and ``RequestTimeout`` with what is in the way.
         """
-        with self._orders.ask() as question:
-            try:
-                with trio.move_on_after(seconds):
-                    self.runner.carry_out(self.core.begin_order(question.number, order, name))
-                    await question.wait()
-            finally:  # One that is cancelled wants it no more.
-                text = self.core.errands.end_order(question.number)
+        with self._orders.ask(lambda number: self.core.errands.end_order(number)) as question:
+            with trio.move_on_after(seconds):
+                self.runner.carry_out(self.core.begin_order(question.number, order, name))
+                await question.wait()
+            text = self.core.errands.explain_order(question.number)
         if question.answer is not None:
             return question.answer
         if self.runner.error is not None:
@@ -225,13 +223,10 @@ class GroupPart(ABC, Generic[CoreT]):
 
         Raises ``NoQuorum`` and ``NotAllowed``.
         """
-        with self._asks.ask() as question:
-            try:
-                with trio.move_on_after(seconds):
-                    self.runner.carry_out(self.core.begin_ask(question.number, request))
-                    await question.wait()
-            finally:
-                self.core.errands.end_ask(question.number)
+        with self._asks.ask(lambda number: self.core.errands.end_ask(number)) as question:
+            with trio.move_on_after(seconds):
+                self.runner.carry_out(self.core.begin_ask(question.number, request))
+                await question.wait()
         if question.answer is None:
             raise self.runner.error or self.no_quorum(seconds)
         if question.answer.refusal:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
@@ -53,8 +53,11 @@ class Questions(Generic[Answer]):
         return len(self._open)
 
     @contextmanager
-    def ask(self) -> Iterator[Question[Answer]]:
-        """Give a new one, which counts for the block."""
+    def ask(self, withdraw: Callable[[int], object]) -> Iterator[Question[Answer]]:
+        """Give a new one, which counts for the block.
+
+        If it is left without an answer, even cancelled, ``withdraw`` has the core ask no more.
+        """
         self._count += 1
         question: Question[Answer] = Question(self._count)
         self._open[question.number] = question
@@ -64,6 +67,8 @@ class Questions(Generic[Answer]):
             yield question
         finally:
             del self._open[question.number]
+            if not question.is_over:
+                withdraw(question.number)
 
     def answer(self, number: int, answer: Answer) -> None:
         """Take in an answer; one to a question that was given up is of no use."""

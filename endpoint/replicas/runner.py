@@ -404,15 +404,14 @@ class Runner:
 
     async def reach(self, begin: Callable[[int], Sequence[AnyEffect]]) -> None:
         """Call ``begin`` with a token of its own, and wait until the core says it is reached."""
-        with self._idle.ask() as question:
-            try:
-                self.carry_out(begin(question.number))
-                self.settle()
-                await question.wait()
-            finally:
-                if not question.is_over:
-                    self.why_not_idle = self.core.explain_idle()
-                    self.core.cancel_idle(question.number)
+        with self._idle.ask(self._cancel_idle) as question:
+            self.carry_out(begin(question.number))
+            self.settle()
+            await question.wait()
+
+    def _cancel_idle(self, token: int) -> None:
+        self.why_not_idle = self.core.explain_idle()
+        self.core.cancel_idle(token)
 
     async def await_synced(self, seconds: float) -> None:
         """Wait until there is a state to read, or the end; for so long at most."""

@@ -322,6 +322,17 @@ REPLICAS = [
         ("tests/stores/replica/test_core.py",),
     ),
     Safeguard(
+        "what is waited for by no task is asked for no more",
+        "a transfer that was cancelled moves the lead to and fro for ever",
+        "endpoint/replicas/questions.py",
+        "                withdraw(question.number)\n",
+        "                pass\n",
+        (
+            "tests/endpoint/replicas/test_questions.py",
+            "tests/endpoint/replicas/groups/test_members.py",
+        ),
+    ),
+    Safeguard(
         "a leader is not overdue to itself",
         "a master whose disk is slow refuses what it goes on to write",
         "stores/replica/asked/desk.py",

@@ -69,12 +69,9 @@ class LogProxyPart(ProxyPart[LogProxy, Answer]):
         runner = self.runner
         if runner.error is not None:
             raise runner.error
-        with self._questions.ask() as question:
+        with self._questions.ask(self.core.cancel) as question:
             runner.carry_out(self.core.ask(make(question.number)))
-            try:
-                await question.wait()
-            finally:
-                self.core.cancel(question.number)
+            await question.wait()
         if question.answer is None:
             raise runner.error or StoreClosed(f"log {runner.name}: it is closed")
         return question.answer

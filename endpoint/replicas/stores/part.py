@@ -176,13 +176,10 @@ class TablePart(GroupPart[TableCore]):
 
     async def verify(self, seconds: float) -> Verification:
         """Compare what all members hold; raises ``RequestTimeout`` if no leader answers."""
-        with self._verifying.ask() as question:
-            try:
-                with trio.move_on_after(seconds):
-                    self.runner.carry_out(self.core.begin_verify(question.number))
-                    await question.wait()
-            finally:
-                self.core.comparing.end(question.number)
+        with self._verifying.ask(lambda number: self.core.comparing.end(number)) as question:
+            with trio.move_on_after(seconds):
+                self.runner.carry_out(self.core.begin_verify(question.number))
+                await question.wait()
         if question.answer is None:
             raise self.runner.error or RequestTimeout(
                 f"{self.what}: its leader did not compare the replicas within {seconds:g} s"

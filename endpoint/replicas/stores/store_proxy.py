@@ -52,15 +52,12 @@ class StoreProxyPart(ProxyPart[TableProxy, ReadAnswered]):
         """
         if self.runner.error is not None:
             raise self.runner.error
-        with self._questions.ask() as question:
-            try:
-                with trio.move_on_after(READ_SECONDS):
-                    asked = make(question.number)
-                    self.runner.carry_out(self.core.ask(asked, is_for_master=is_for_master))
-                    await question.wait()
-                reason = self.core.explain(question.number)
-            finally:
-                self.core.cancel(question.number)
+        with self._questions.ask(self.core.cancel) as question:
+            with trio.move_on_after(READ_SECONDS):
+                asked = make(question.number)
+                self.runner.carry_out(self.core.ask(asked, is_for_master=is_for_master))
+                await question.wait()
+            reason = self.core.explain(question.number)
         return self._take(question.answer, reason)
 
     def _take(self, found: ReadAnswered | None, reason: str) -> tuple[ReadAnswerCommand, int]:

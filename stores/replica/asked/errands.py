@@ -44,9 +44,13 @@ class Errands:
         """Have the leader do something with a member; ``OrderDone`` tells that it is done."""
         self._steer(self._steering.begin(token, order, name))
 
-    def end_order(self, token: int) -> str:
-        """Give an order no more; says what was in the way last."""
-        return self._steering.end(token)
+    def explain_order(self, token: int) -> str:
+        """Say what was in the way of an order last; empty once it is done."""
+        return self._steering.explain(token)
+
+    def end_order(self, token: int) -> None:
+        """Give an order no more."""
+        self._steering.end(token)
 
     def obey(self, where: EndpointId | None, steer: Steer) -> None:
         """Do at the leader what was ordered, here or at another endpoint."""

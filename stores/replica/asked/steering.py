@@ -43,10 +43,14 @@ class Steering:
         self._open[token] = _Open(order, name)
         return Steer(token, order, name)
 
-    def end(self, token: int) -> str:
-        """Forget an order, and say what was in the way last."""
-        found = self._open.pop(token, None)
+    def explain(self, token: int) -> str:
+        """Say what was in the way of an order last; empty for one that is not open."""
+        found = self._open.get(token)
         return "" if found is None else found.text
+
+    def end(self, token: int) -> None:
+        """Forget an order."""
+        self._open.pop(token, None)
 
     def tick(self) -> list[Steer]:
         """Let a tick pass; gives the orders to repeat."""
@@ -59,11 +63,13 @@ class Steering:
         return due
 
     def hear(self, answer: Steered) -> bool:
-        """Take in a leader's answer; tells whether the order is done."""
+        """Take in a leader's answer; tells whether the order is done, which ends it."""
         found = self._open.get(answer.ticket)
         if found is None:
             return False
         found.text = answer.text
+        if answer.is_done:
+            del self._open[answer.ticket]
         return answer.is_done
 
 
