@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -12,11 +11,12 @@ import trio
 
 from endpoint.link.connection import Connection
 from endpoint.link.limits import TRANSIT_MARK, WINDOW_SIZE, LinkLimits
-from peermesh.testing.simulation import HostDown, Simulation, run
+from peermesh.testing.simulation import Simulation, run
 from peermesh.testing.swarm.drawing import draw
 from peermesh.testing.swarm.holder import AnyHolder
 from peermesh.testing.swarm.ledgers import Author, Broken, Stuck
 from peermesh.testing.swarm.node import Node
+from peermesh.testing.swarm.person import Person
 from peermesh.testing.swarm.plan import PUBLISHED, Plan
 from peermesh.testing.swarm.records import Records
 from peermesh.testing.swarm.settling import (
@@ -31,9 +31,6 @@ from wire.logs import logger_of
 
 WATCH_SECONDS: Final = 0.5
 """How often everybody is looked at."""
-
-ALONE_SECONDS: Final = 5.0
-"""How long a store that was taken over has no master before a person has one lead again."""
 
 CALM_SECONDS: Final = 20.0
 """How long a message may take when all is well: behind all that was published before."""
@@ -80,8 +77,7 @@ class Swarm:
         self.troubles = Troubles(simulation, plan, self.nodes, records)
         self.healing_seconds = self.seconds = 0.0
         self._heard: dict[Connection, int] = {}
-        self._led_at = 0.0
-        """When the store was seen last to have one master."""
+        self.person = Person(plan, self.nodes, records, self.troubles)
         addresses = {node.index: node.host.address for node in self.nodes}
         for node in self.nodes:
             node.know(addresses)
@@ -114,52 +110,7 @@ class Swarm:
         while True:
             await trio.sleep(WATCH_SECONDS)
             self._look()
-            await self._have_one_lead()
-
-    async def _have_one_lead(self) -> None:
-        """Do what a person does who finds no master, or two, after one was promoted.
-
-        Who has most leads, or one leads anew; of two that have different stores the one that was
-        promoted last goes on. Two that have the same one are for the mesh to settle.
-        """
-        led = [(node.led, node) for node in self.nodes if node.is_there and node.led is not None]
-        leaders = [(holder, node) for holder, node in led if holder.is_leader]
-        groups = {holder.group for holder, _ in leaders}
-        # What others still have of a store that is no more, or was given up.
-        left = [
-            (holder, node)
-            for holder, node in led
-            if groups and not holder.is_in_touch and holder.group not in (None, *groups)
-        ]
-        is_led = len(leaders) < 2 and any(holder.is_in_touch for holder, _ in led)
-        if self.records.heir is None or (is_led and not left):
-            self._led_at = trio.current_time()
-        if trio.current_time() - self._led_at < ALONE_SECONDS:
-            return
-        if leaders:
-            for holder, node in [*(leaders if len(groups) > 1 else ()), *left]:
-                if node.index != self.records.heir or not holder.is_leader:
-                    with suppress(HostDown):
-                        await node.host.run(holder.give_way)
-            return
-        near = [(holder, node) for holder, node in led if self._is_near_all(node)]
-        shown = ((holder.table(), node) for holder, node in near)
-        found = [(table[0], node.index) for table, node in shown if table is not None]
-        if found:
-            _, best = max(found)
-            await self.troubles.promote(self.nodes[best])
-        elif near:
-            holder, node = near[0]
-            with suppress(HostDown):
-                await node.host.run(holder.begin_anew)
-            self._led_at = trio.current_time()
-
-    def _is_near_all(self, node: Node) -> bool:
-        """Tell whether all that are to have the store are within the time to live of a member."""
-        plan = self.plan
-        distances = plan.distances(node.index)
-        having = (at for at, each in enumerate(plan.members) if each.has_clone or at == plan.master)
-        return all(distances[at] <= plan.ttl for at in having)
+            await self.person.look()
 
     def _look(self) -> None:
         if self.records.broken is not None:
