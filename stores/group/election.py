@@ -46,9 +46,9 @@ DRAWN_TERMS: Final = 1 << 31
 the lead by force at once, each out of the other's reach, do not get the same."""
 
 LEAD_TERMS: Final = 1 << 16
-"""Terms between two leads by force of one stretch, at least: fewer are elections after one. Each
-takes a tenth of a second, and has an entry if it is won; that two draw so near is one chance in
-sixteen thousand, for two persons who force at once."""
+"""Terms between two leads by force of one stretch, at least: fewer are elections after one, and
+each that is won has an entry. That two draw so near each other is one chance in sixteen thousand,
+for two persons who force at once."""
 
 _PROMISES_NOTHING: Final = (Trigger, PreVote, PreVoteGranted)
 
