@@ -17,7 +17,7 @@ import cbor2
 
 from handshake.private_files import make_private_database
 from stores.disk.marks import explain_mark
-from stores.disk.wal import LogWitness, opened_log, read_witness
+from stores.disk.wal import LogWitness, is_moved, opened_log, read_witness
 from wire.errors import BackendFailure, DecodeError, StoreError
 
 Synchronous = Literal["OFF", "NORMAL", "FULL", "EXTRA"]
@@ -281,6 +281,9 @@ class SQLiteFile:
             # written once more when it is forgotten.
             connection.execute("PRAGMA secure_delete = FAST")
             (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+            # SQLite itself removes the log of an empty database, whatever is in it.
+            if is_moved(log) and not is_empty:
+                log = None
             # Of an empty database SQLite says the size that it would give it.
             witness = read_witness(log, None if is_empty else page_size)
         self._check_log(connection, witness)

@@ -13,8 +13,9 @@ import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO, Final
+
+from wire.errors import BackendFailure
 
 _HEADER_SIZE: Final = 32
 _FRAME_HEAD_SIZE: Final = 24
@@ -42,12 +43,24 @@ def opened_log(path: str) -> Iterator[BinaryIO | None]:
     The database itself is never opened here: closing any descriptor of a file takes the locks of
     this process off it, and another master of this process may have its lock there.
     """
-    log_path = Path(f"{path}-wal")
-    if not log_path.exists() or not Path(path).exists():
-        yield None
-        return
-    with log_path.open("rb") as log:
+    with contextlib.ExitStack() as stack:
+        log: BinaryIO | None = None
+        try:
+            if os.path.exists(path):
+                log = stack.enter_context(open(f"{path}-wal", "rb"))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise BackendFailure(f"{path}-wal cannot be read: {error.strerror}") from error
         yield log
+
+
+def is_moved(log: BinaryIO | None) -> bool:
+    """Tell whether a log was removed after it was opened; of a database that is locked by now.
+
+    Its owner of before then closed it meanwhile, so that all of it is in the database.
+    """
+    return log is not None and not os.fstat(log.fileno()).st_nlink
 
 
 def read_witness(log: BinaryIO | None, page_size: int | None) -> LogWitness:

@@ -43,6 +43,14 @@ DISK = [
         (DAMAGE, LOG_DAMAGE),
     ),
     Safeguard(
+        "a write-ahead log that its owner moved meanwhile",
+        "a file that is handed over from one process to the next is told to be damaged",
+        "stores/disk/sqlite.py",
+        "            if is_moved(log) and not is_empty:\n",
+        "            if False:\n",
+        ("tests/stores/disk/test_ownership.py",),
+    ),
+    Safeguard(
         "a log that was read is written into its file",
         "what only the system's memory has is taken for durable, and what follows rests on it",
         "stores/disk/sqlite.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -73,3 +74,48 @@ def test_a_file_that_was_refused_is_locked_no_longer(logs, tmp_path):
         logs.make(path).load()
     assert refused.tb is not None, "which may hold what it met"
     assert another_process_finds(path) == "READ"
+
+
+def test_a_file_whose_owner_closes_it_meanwhile_is_not_damaged(logs, tmp_path):
+    path = tmp_path / "log.db"
+    first, second = logs.make(path), logs.make(path)
+    first.load()
+    for step, _ in logs.commits(5):
+        first.commit(step)
+    connect = second.file.connect
+
+    def late() -> sqlite3.Connection:
+        first.close()
+        return connect()
+
+    second.file.connect = late
+    assert second.load().entries
+    second.close()
+
+
+def test_a_log_that_is_removed_as_it_is_looked_for_is_not_there(logs, tmp_path, monkeypatch):
+    path = tmp_path / "log.db"
+    first = logs.make(path)
+    first.load()
+    stat, asked = os.stat, []
+
+    def closing(name: object, **options: object) -> os.stat_result:
+        """Close the first replica once its log was seen, and before that is opened."""
+        found = stat(name, **options)
+        if f"{path}-wal" in asked and str(name) == str(path):
+            first.close()
+        asked.append(str(name))
+        return found
+
+    monkeypatch.setattr("os.stat", closing)
+    second = logs.make(path)
+    assert not second.load().meta.applied.index
+    second.close()
+
+
+def test_a_log_that_cannot_be_read_is_explained(logs, tmp_path):
+    path = tmp_path / "log.db"
+    path.touch()
+    Path(f"{path}-wal").mkdir()
+    with pytest.raises(BackendFailure, match="-wal cannot be read: Is a directory"):
+        logs.make(path).load()
