@@ -172,6 +172,11 @@ class Runner:
         return self.error is None and self._part.leader is not None
 
     @property
+    def is_settled(self) -> bool:
+        """Whether this is a master that has told its callers all: so what they did can be read."""
+        return not self._receipts and self.is_master
+
+    @property
     def core(self) -> Core:
         """What decides; a change of the role puts another one in its place."""
         return self._part.core

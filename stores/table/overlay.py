@@ -138,7 +138,7 @@ class Overlay:
         if key in layer.past:
             entry = layer.past[key]
             return None if entry is None else entry.value
-        return layer.table.get(key)
+        return layer.table.columns.values.get(key)
 
     def entry(self, key: bytes) -> Entry | None:
         """Give the whole entry of a key."""

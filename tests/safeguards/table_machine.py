@@ -25,8 +25,8 @@ MACHINE = [
         "readers look past what is staged",
         "a reader acts on a value that no majority has",
         "overlay.py",
-        "            return None if entry is None else entry.value\n        return layer.table.get(key)\n",
-        "            pass\n        return layer.table.get(key)\n",
+        "            return None if entry is None else entry.value\n        return layer.table.columns.values.get(key)\n",
+        "            pass\n        return layer.table.columns.values.get(key)\n",
     ),
     _part(
         "a lost lead takes back what it did",

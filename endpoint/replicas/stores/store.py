@@ -105,9 +105,11 @@ class Store(StoreHandle, Reader, ObservedStore, Coordinating):
     async def get(self, key: Value, default: Value = None) -> Value:
         """Give the value of a key, or ``default`` if it is missing; see ``Reader.get``.
 
-        At a clone in touch with its master there is nothing to wait for, which is seen at a glance.
+        At a clone in touch with its master there is nothing to wait for, nor at a master that has
+        no request of its own under way, which is seen at a glance.
         """
-        if not self.runner.is_in_touch:
+        runner = self.runner
+        if not (runner.is_in_touch or runner.is_settled):
             await readable(self.part)
         encoded = self.part.table.get(encode(key))
         return default if encoded is None else decode(encoded)
