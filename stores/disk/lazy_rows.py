@@ -16,12 +16,17 @@ from typing import TYPE_CHECKING, Final
 from stores.group.clock import Times
 from stores.group.positions import Position, Voters
 from stores.persistence import Changes
+from wire.limits import MIB
 
 if TYPE_CHECKING:
     from stores.log.parts import Part
 
 SLICE_ROWS: Final = 2_000
 """Rows of one slice: a commit that waits for one takes some milliseconds longer."""
+
+SLICE_SIZE: Final = 4 * MIB
+"""Bytes of one slice, at least one row: as with rows. What is larger than SQLite's cache is read
+and written more than once."""
 
 
 @dataclass(frozen=True, slots=True)

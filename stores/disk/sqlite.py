@@ -19,12 +19,17 @@ from handshake.private_files import make_private_database
 from stores.disk.marks import explain_mark
 from stores.disk.wal import LogWitness, is_moved, opened_log, read_witness
 from wire.errors import BackendFailure, DecodeError, StoreError
+from wire.limits import MIB
 
 Synchronous = Literal["OFF", "NORMAL", "FULL", "EXTRA"]
 
 CHECKPOINT_PAGES: Final = 4_000
 """Pages in the log before SQLite moves them to the database: 16 MiB. Four times the default, as a
 busy store rewrites the same pages often, and each move costs two more waits for the disk."""
+
+CACHE_SIZE: Final = 8 * MIB
+"""Bytes of pages that SQLite keeps at hand. A commit has entries and a slice of rows, some MiB if
+they are large: where they do not fit, SQLite writes them early and reads them again."""
 
 INCREMENTAL: Final = 2
 """SQLite's number for a file that gives free pages back when it is asked to."""
@@ -275,6 +280,7 @@ class SQLiteFile:
                 raise BackendFailure(f"{self.path}: its file system allows no write-ahead log")
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+            connection.execute(f"PRAGMA cache_size = {-CACHE_SIZE // 1024}")
             (vacuum,) = connection.execute("PRAGMA auto_vacuum").fetchone()
             self._gives_back = vacuum == INCREMENTAL
             # Some builds fill pages that become free with zeros: each entry of a journal would be

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import cbor2
 
 from stores.actions import Action, ClearCommand
-from stores.disk.lazy_rows import SLICE_ROWS, Checkpoint, Slice
+from stores.disk.lazy_rows import SLICE_ROWS, SLICE_SIZE, Checkpoint, Slice
 from stores.group.effects import Snapshot
 from stores.group.member import Member
 from stores.outcomes import WriterRow
@@ -25,6 +25,7 @@ from stores.table.overlay import keys_of
 from stores.table.parts import EntriesPart, HeadPart, Part, SessionsPart, WritersPart
 from stores.table.rows import Rows
 from stores.table.writers import LedgerRow
+from wire.limits import MIB
 
 if TYPE_CHECKING:
     from stores.disk.machine_meta import Meta
@@ -38,9 +39,15 @@ CHECKPOINT_ENTRIES: Final = 5_000
 CHECKPOINT_KEYS: Final = 16 * SLICE_ROWS
 """Changed keys after which one begins at once: a restart finds about as many in the journal."""
 
+CHECKPOINT_SIZE: Final = 32 * MIB
+"""Bytes of entries after which one begins at once: what a restart reads beside the rows."""
+
 BEHIND_KEYS: Final = 128 * SLICE_ROWS
 """Changed keys beyond which new entries wait for rows: a restart applies the entries of about as
 many, in a third of a second."""
+
+BEHIND_SIZE: Final = 128 * MIB
+"""Bytes of entries beyond which new ones wait for rows: a restart reads about as many."""
 
 SORTED_ROWS: Final = 16 * SLICE_ROWS
 """Keys that are put in order at a time: neighbours share their pages then, which are written once
@@ -68,13 +75,23 @@ class RowKeeper:
         """The checkpoint under way, its revision, and what of its keys is not taken yet."""
         self._revision = self._at = 0
         self._due: list[bytes] = []
+        self._sorted = 0
+        """So many of these are in order, each part in itself."""
+        self._traffic = machine.traffic
+        """That of the machine when a checkpoint last began."""
         self._ticks = 0
         machine.before = self._observe
 
     @property
     def is_behind(self) -> bool:
         """True if so much has changed that rows go before the journal's next entries."""
-        return self._point is not None and len(self._changed) > BEHIND_KEYS
+        is_much = len(self._changed) > BEHIND_KEYS or self._new_size > BEHIND_SIZE
+        return self._point is not None and is_much
+
+    @property
+    def _new_size(self) -> int:
+        """Bytes of all that was applied since a checkpoint last began."""
+        return self._machine.traffic - self._traffic
 
     @property
     def has_slices(self) -> bool:
@@ -99,7 +116,7 @@ class RowKeeper:
         self._is_cleared = False
         self._point, self._due = None, []
         self._census = self._machine.census()
-        self._applied = applied
+        self._applied, self._traffic = applied, self._machine.traffic
 
     def take(self, durable: int) -> Slice | None:
         """Give the next slice, to be written after those before it.
@@ -109,11 +126,14 @@ class RowKeeper:
         point, reached = self._point, self._machine.position.index
         if point is None or reached > durable:
             return None
-        start, self._at = self._at, self._at + SLICE_ROWS
-        if start % SORTED_ROWS == 0:
-            some = slice(start, start + SORTED_ROWS)
-            self._due[some] = sorted(self._due[some])
-        changes = self._changes(self._due[start : self._at])
+        start = self._at
+        if start == self._sorted:
+            self._sorted += SORTED_ROWS
+            self._due[start : self._sorted] = sorted(self._due[start : self._sorted])
+        keys = self._due[start : min(start + SLICE_ROWS, self._sorted)]
+        count = self._machine.count_within(keys, SLICE_SIZE)
+        self._at += count
+        changes = self._changes(keys[:count])
         is_last = self._at >= len(self._due)
         if is_last:
             changes = replace(changes, revision=self._revision)
@@ -142,7 +162,8 @@ class RowKeeper:
         self._ticks += 1
         commit = member.state.commit
         new = commit - self._applied
-        is_large = new >= CHECKPOINT_ENTRIES or len(self._changed) >= CHECKPOINT_KEYS
+        is_many = new >= CHECKPOINT_ENTRIES or len(self._changed) >= CHECKPOINT_KEYS
+        is_large = is_many or self._new_size >= CHECKPOINT_SIZE
         is_due = is_large or (new > 0 and self._ticks >= CHECKPOINT_TICKS)
         if is_due and self._point is None and member.journal.durable >= commit:
             self._ticks = 0
@@ -159,7 +180,8 @@ class RowKeeper:
             packed(self._machine),
         )
         self._revision = self._machine.revision
-        self._due, self._at = list(self._changed), 0
+        self._due, self._at, self._sorted = list(self._changed), 0, 0
+        self._traffic = self._machine.traffic
         self._applied = commit
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 
 from stores.actions import WriterId
 from stores.group.positions import Position
@@ -82,6 +84,15 @@ class AppliedReads:
     def revisions(self, keys: Sequence[bytes]) -> Iterable[int | None]:
         """Give which mutation set each key, or ``None`` where it is missing."""
         return self._overlay.revisions(keys)
+
+    def count_within(self, keys: Sequence[bytes], size: int) -> int:
+        """Say how many of some keys have, with their values, so many bytes; but one at least."""
+        columns = self._overlay.committed.columns
+        if columns.largest * len(keys) <= size:  # in no time
+            return len(keys)
+        values = columns.values
+        used = list(accumulate(len(key) + len(values.get(key, b"")) for key in keys))
+        return max(bisect_right(used, size), 1)
 
     def rows(self, keys: Iterable[bytes]) -> Rows:
         """Give the entries of those keys that are there, for a file."""

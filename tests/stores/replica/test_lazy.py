@@ -52,6 +52,8 @@ class Single:
     path: Path
     states: dict[int, Columns] = field(default_factory=dict)
     """What there was at each position, in all lives of it."""
+    registered: int = 0
+    """The number of the writer."""
     member: Member = field(init=False)
     machine: TableMachine = field(init=False)
     keeper: RowKeeper = field(init=False)
@@ -137,7 +139,11 @@ def requests(chance: Random) -> Iterator[Request]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_whenever_it_stops_a_file_has_all(tmp_path: Path, seed: int) -> None:
+def test_whenever_it_stops_a_file_has_all(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if seed % 2:
+        monkeypatch.setattr(lazy, "SLICE_SIZE", 9)  # two rows
     chance = Random(seed)
     wanted = requests(chance)
     single = Single(tmp_path / "store.db")
@@ -194,3 +200,87 @@ def test_no_row_is_written_ahead_of_the_journal(tmp_path: Path) -> None:
     assert single.keeper.take(durable - 1) is None
     assert single.keeper.take(durable) is not None
     single.file.close()
+
+
+def put(single: Single, values: dict[int, bytes]) -> None:
+    """Put some values in one entry of the journal."""
+    first = single.machine.revision + 1
+    pairs = [item for key, value in values.items() for item in (b"\x18" + bytes((key,)), value)]
+    request = PutCommand(WRITER, first, None, pairs)
+    single.ask(Write(single.registered, (request,), first - 1, is_vetted=True))
+
+
+@pytest.fixture
+def single(tmp_path: Path) -> Iterator[Single]:
+    """Give a group of one whose file has all rows."""
+    single = Single(tmp_path / "store.db")
+    single.ask(Register(WRITER, 0))
+    single.registered = single.member.state.commit
+    single.follow_all()
+    yield single
+    single.file.close()
+
+
+def of_size(size: int) -> bytes:
+    """Give a value that is as large, encoded."""
+    return b"\x58" + bytes((size - 2,)) + bytes(size - 2)
+
+
+def test_a_slice_has_so_many_bytes_or_one_row(
+    single: Single, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lazy, "SLICE_ROWS", 5)
+    monkeypatch.setattr(lazy, "SORTED_ROWS", 7)
+    monkeypatch.setattr(lazy, "SLICE_SIZE", 100)
+    sizes = [48, 48, 49, 49, 101, 48, 3, 3, 3, 3, 3, 3, 96, 3]
+    put(single, {24 + at: of_size(size) for at, size in enumerate(sizes)})
+    for _ in range(lazy.CHECKPOINT_TICKS):
+        single.keeper.tick(single.member, 0)
+    slices = []
+    while single.keeper.has_slices:
+        slices.append(single.keeper.take(single.member.journal.durable))
+        assert slices[-1] is not None
+        single.file.checkpoint(slices[-1])
+    found = [[len(value) for value in each.changes.rows.values] for each in slices if each]
+    # Keys have two bytes. What was put in order ends after the seventh.
+    assert found == [[48, 48], [49], [49], [101], [48, 3], [3, 3, 3, 3, 3], [96], [3]]
+    assert [each.is_last for each in slices if each] == [False] * 7 + [True]
+
+
+def test_a_checkpoint_begins_after_so_many_bytes(
+    single: Single, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(single, {24: of_size(100)})
+    entry = single.machine.traffic
+    single.follow_all()
+    monkeypatch.setattr(lazy, "CHECKPOINT_SIZE", 2 * entry)
+    for _ in range(2):
+        put(single, {24: of_size(99)})
+        single.keeper.tick(single.member, 0)
+        assert not single.keeper.has_slices
+        put(single, {24: of_size(101)})
+        single.keeper.tick(single.member, 0)
+        assert single.keeper.has_slices
+        single.follow()
+        assert not single.keeper.has_slices
+
+
+def test_entries_wait_for_rows_after_so_many_bytes(
+    single: Single, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(single, {24: of_size(100)})
+    monkeypatch.setattr(lazy, "BEHIND_SIZE", single.machine.traffic)
+    single.follow_all()
+    put(single, {24 + number: of_size(100) for number in range(4 * SLICE)})
+    assert not single.keeper.is_behind, "no checkpoint is under way"
+    for _ in range(lazy.CHECKPOINT_TICKS):
+        single.keeper.tick(single.member, 0)
+    assert not single.keeper.is_behind, "what came before it is in its slices"
+    put(single, {24: of_size(100)})
+    assert not single.keeper.is_behind
+    put(single, {24: of_size(3)})
+    assert single.keeper.is_behind
+    while single.keeper.has_slices:
+        assert single.keeper.is_behind
+        single.follow()
+    assert not single.keeper.is_behind

@@ -91,6 +91,19 @@ def test_readers_see_only_what_is_committed(lab, handle):
     lab.check()
 
 
+def test_of_some_keys_those_are_counted_that_fit(lab, handle):
+    handle.put("a", "x" * 8)  # two bytes and nine
+    handle.put("b", "x" * 7)
+    handle.put("c", "x" * 20)
+    lab.commit()
+    keys = [encode(name) for name in ("a", "gone", "b", "c", "a")]
+    found = [lab.leader.count_within(keys, size) for size in (0, 10, 11, 15, 16, 25, 26, 48, 49)]
+    assert found == [1, 1, 1, 1, 2, 2, 3, 3, 4]
+    # As large as the largest one, 23 bytes, is each of them at most.
+    assert [lab.leader.count_within(keys[:2], size) for size in (45, 46)] == [2, 2]
+    assert lab.leader.count_within([], 0) == 0
+
+
 def test_an_increment_is_judged_by_what_is_staged(lab, handle):
     for _ in range(5):
         handle.increment("n")
