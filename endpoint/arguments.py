@@ -26,6 +26,7 @@ NUMBER_MAX: Final = 2**63 - 1
 
 
 _ChoiceT = TypeVar("_ChoiceT", bound=StrEnum)
+_ItemT = TypeVar("_ItemT")
 
 
 class HasId(Protocol):
@@ -182,6 +183,13 @@ def label(name: str, value: object) -> str:
     if not 0 < len(found) <= HOLD_LABEL_SIZE_MAX or not found.isprintable():
         raise _wrong_value(name, value, f"1 to {HOLD_LABEL_SIZE_MAX} characters that can be shown")
     return found
+
+
+def several(name: str, value: Iterable[_ItemT]) -> Iterable[_ItemT]:
+    """Check a list of things, or what else gives one after the other; text and bytes are one."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise _wrong_type(name, value, "a list, or what else gives one after the other")
+    return value
 
 
 def function(name: str, value: object) -> Callable[..., object]:

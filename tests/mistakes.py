@@ -49,6 +49,9 @@ def _of_messages() -> list[Mistake]:
         Mistake("publish to a double", lambda k: k.a.publish("/t", 1, to=Double()), "to="),
         Mistake("subscribe to tables", lambda k: k.a.subscribe({"/t": 1}), "topic"),
         Mistake("publish_batch of text", lambda k: k.a.publish_batch(["/t"]), "pair"),
+        Mistake("publish_batch of a number", lambda k: k.a.publish_batch(5), "batch="),
+        Mistake("publish_batch alone", lambda k: k.a.publish_batch("ab"), "batch="),
+        Mistake("publisher batch", lambda k: k.publisher.publish_batch(b"ab"), "batch="),
         Mistake("publisher on a number", lambda k: k.a.publisher(5), "topic"),
         Mistake("subscribe to nothing", lambda k: k.a.subscribe(), "at least one"),
         Mistake("subscribe to a number", lambda k: k.a.subscribe(5), "topic"),
@@ -127,6 +130,8 @@ def _of_stores() -> list[Mistake]:
         Mistake("events queue", lambda k: k.store.events(queue_size=0), "queue_size="),
         Mistake("events get", lambda k: k.events.get("x"), "timeout="),
         Mistake("watch from text", lambda k: k.store.watch(from_revision="x"), "from_revision="),
+        Mistake("watch a number", lambda k: k.store.watch(keys=5), "keys="),
+        Mistake("watch one key", lambda k: k.store.watch(keys="ab"), "keys="),
         Mistake("watch get", lambda k: k.watch.get("x"), "timeout="),
         Mistake("not_before text", lambda k: k.store.not_before("x"), "revision"),
         Mistake("idle for text", lambda k: k.clone.await_idle("x"), "timeout="),
@@ -152,6 +157,9 @@ def _of_logs() -> list[Mistake]:
         Mistake(
             "append in sequence", lambda k: k.log.append(1, producer="p", sequence="x"), "sequence="
         ),
+        Mistake("append_batch of text", lambda k: k.log.append_batch("abc"), "values="),
+        Mistake("append_batch alone", lambda k: k.log.append_batch(5), "values="),
+        Mistake("append_entries", lambda k: k.log.append_entries(5, partition=0), "entries="),
         Mistake("append an object", lambda k: k.log.append(object()), "object"),
         Mistake("read text", lambda k: k.log.read("x", "y"), "partition="),
         Mistake("read before it begins", lambda k: k.log.read(0, -1), "offset="),

@@ -109,10 +109,7 @@ class Blocking(Door):
 
 
 def _listed(method: Method) -> list[str]:
-    """Give its arguments, with lists for what is iterated: in the thread of the caller.
-
-    What may be left away may be a mistaken text, too.
-    """
+    """Give its arguments, with lists for what is iterated: in the thread of the caller."""
     given = method.node.args
     kinds = {
         each.arg: ast.unparse(each.annotation)
@@ -122,9 +119,9 @@ def _listed(method: Method) -> list[str]:
     parts = []
     for part in method.passed():
         name = part.rpartition("=")[2]
-        kind, listed = kinds.get(name, ""), f"list({name})"
+        kind, listed = kinds.get(name, ""), f'list(arguments.several("{name}", {name}))'
         if kind.startswith("Iterable[") and kind.endswith("] | None"):
-            listed = f"{name} if {name} is None or isinstance({name}, str | bytes) else {listed}"
+            listed = f"None if {name} is None else {listed}"
         elif not (kind.startswith("Iterable[") and kind.endswith("]")):
             listed = name
         parts.append(part.removesuffix(name) + listed)

@@ -427,9 +427,9 @@ class OffsetOutOfRange(StoreError, LookupError):
         )
         if start < offset:
             text = (
-                f"partition {partition} goes on at offset {start}: what was read as {start} to"
-                f" {offset - 1}, if anything was, is lost since a lead that was taken by force;"
-                f" read on from {start}: other entries have these offsets, or will have"
+                f"partition {partition} goes on at offset {start}: no entry has had {offset - 1},"
+                f" or those from {start} on are lost since the lead was taken by force; read on"
+                f" from {start}: other entries have these offsets, or will have"
             )
         super().__init__(text)
         self.partition = partition

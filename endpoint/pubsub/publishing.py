@@ -359,7 +359,7 @@ class Publication:
         A batch is taken a thousand at a time. Of those among which one is refused, or after which
         the batch raises, some or all are not published.
         """
-        for some in _portions(batch):
+        for some in _portions(arguments.several("batch", batch)):
             try:
                 topics = [topic for topic, _ in some]
                 values = [value for _, value in some]
@@ -371,7 +371,7 @@ class Publication:
 
     async def publish_values(self, topic: str, values: Iterable[Value]) -> None:
         """Publish many messages on one topic, in order, waiting for room between them."""
-        for some in _portions(values):
+        for some in _portions(arguments.several("batch", values)):
             await self._publish_some([topic] * len(some), some)
 
     async def _publish_some(self, topics: Sequence[str], values: Sequence[Value]) -> None:

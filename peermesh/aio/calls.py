@@ -782,7 +782,8 @@ class Store(StoreHandle, Reader, ObservedStore, Coordinating):
     async def get(self, key: Value, default: Value = None) -> Value:
         """Give the value of a key, or ``default`` if it is missing; see ``Reader.get``.
 
-        At a clone in touch with its master there is nothing to wait for, which is seen at a glance.
+        At a clone in touch with its master there is nothing to wait for, nor at a master that has
+        no request of its own under way, which is seen at a glance.
         """
         if self._store.runner.is_in_touch:
             return await self._store.get(key, default)

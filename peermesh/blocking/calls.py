@@ -396,7 +396,7 @@ class ObservedStore:
             self._passage.call_sync(
                 self._observed_store.watch,
                 prefix=prefix,
-                keys=keys if keys is None or isinstance(keys, str | bytes) else list(keys),
+                keys=None if keys is None else list(arguments.several("keys", keys)),
                 from_revision=from_revision,
                 after=after,
             ),
@@ -985,7 +985,7 @@ class LogHandle(ReplicaHandle):
         """Append entries to one partition, one after the other, all or none of them."""
         return self._passage.call(
             self._log_handle.append_batch,
-            list(values),
+            list(arguments.several("values", values)),
             key,
             partition=partition,
             producer=producer,
@@ -1003,7 +1003,7 @@ class LogHandle(ReplicaHandle):
         """Append entries, each a key or ``None`` and a value, to one partition: all or none."""
         return self._passage.call(
             self._log_handle.append_entries,
-            list(entries),
+            list(arguments.several("entries", entries)),
             partition=partition,
             producer=producer,
             sequence=sequence,
@@ -1055,9 +1055,9 @@ class LogHandle(ReplicaHandle):
                 self._log_handle.consume,
                 name,
                 start=start,
-                partitions=partitions
-                if partitions is None or isinstance(partitions, str | bytes)
-                else list(partitions),
+                partitions=None
+                if partitions is None
+                else list(arguments.several("partitions", partitions)),
             ),
         )
 

@@ -126,7 +126,7 @@ class Outbound:
 
     def publish_batch(self, batch: Iterable[tuple[str, Value]]) -> None:
         """Publish many messages, in the order that ``publish`` keeps."""
-        for pair in batch:
+        for pair in arguments.several("batch", batch):
             try:
                 topic, data = pair
             except (TypeError, ValueError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from endpoint import arguments
 from endpoint.arguments import NodeId
 from endpoint.closing import Closing
 from peermesh.blocking.outbound import Outbound
@@ -33,7 +34,8 @@ class Publisher(Closing):
 
     def publish_batch(self, batch: Iterable[Value]) -> None:
         """Publish many messages, in order, waiting for room between them."""
-        self._outbound.publish_batch((self.topic, data) for data in batch)
+        several = arguments.several("batch", batch)
+        self._outbound.publish_batch((self.topic, data) for data in several)
 
     def close(self) -> None:
         """Do nothing: a publisher holds nothing that could be given back."""

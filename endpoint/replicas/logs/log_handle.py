@@ -88,7 +88,8 @@ class LogHandle(ReplicaHandle):
         """Append entries to one partition, one after the other, all or none of them."""
         encoded_key = None if key is None else encode(key)
         _check_append(partition, producer, sequence)
-        flat = [each for value in values for each in (encoded_key, encode(value))]
+        several = arguments.several("values", values)
+        flat = [each for value in several for each in (encoded_key, encode(value))]
         return await self._append(flat, encoded_key, partition, (producer, sequence))
 
     async def append_entries(
@@ -102,7 +103,7 @@ class LogHandle(ReplicaHandle):
         """Append entries, each a key or ``None`` and a value, to one partition: all or none."""
         _check_append(partition, producer, sequence)
         flat: list[bytes | None] = []
-        for key, value in entries:
+        for key, value in arguments.several("entries", entries):
             flat += (None if key is None else encode(key), encode(value))
         return await self._append(flat, None, partition, (producer, sequence))
 

@@ -87,9 +87,7 @@ def selection_of(prefix: Value, keys: Iterable[Value] | None) -> Selection:
         return make_span(prefix=None if prefix is None else encode(prefix))
     if prefix is not None:
         raise InvalidData("watch a prefix, or some keys: not both at once")
-    if isinstance(keys, (str, bytes)):
-        raise InvalidData("keys are several: watch keys=[key] for one of them")
-    return frozenset(map(encode, keys))
+    return frozenset(map(encode, arguments.several("keys", keys)))
 
 
 def start_of(from_revision: int | None, after: Bookmark | None) -> int | Bookmark | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from endpoint import arguments
 from peermesh.brokers.edge.errors import EdgeClosed
 from peermesh.brokers.edge.host import Broker as CoreBroker
 from peermesh.brokers.edge.outgoing import BUFFER_SIZE
@@ -98,7 +99,9 @@ class Publisher(EdgeStanding):
 
     def send_batch(self, topic: str, messages: Iterable[Value]) -> None:
         """Send many messages, as ``send`` does each; threads cross once for all of them."""
-        return self._passage.call(self._publisher.send_batch, topic, list(messages))
+        return self._passage.call(
+            self._publisher.send_batch, topic, list(arguments.several("messages", messages))
+        )
 
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until the broker has accepted everything; false after ``timeout`` seconds.
