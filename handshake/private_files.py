@@ -120,8 +120,7 @@ def open_private(
 
     encoding = None if "b" in mode else "utf-8"
     file: IO[Any] = open(path, mode, buffering, encoding, opener=create)  # noqa: SIM115 - given to the caller
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        tighten(path)
+    tighten(path)
     return file
 
 
@@ -130,34 +129,45 @@ def make_directory(path: PathLike) -> None:
     Path(path).mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
 
 
-def make_private_database(path: str) -> tuple[str, ...]:
-    """Have an SQLite database with mode 600 before SQLite opens it; one in memory has no file.
+def make_private_database(path: str) -> None:
+    """Make an SQLite database with mode 600 before SQLite opens it, if it is not there.
 
-    SQLite gives ``-wal`` and ``-shm`` the mode of the database. Those that are there are tightened.
-    Gives a sentence for each file that others could read or write until now. What the system does
-    not allow here, SQLite meets too, and explains.
+    SQLite gives ``-wal`` and ``-shm`` the mode of the database. What the system does not allow
+    here, SQLite meets too, and explains.
     """
-    if path in ("", ":memory:"):
-        return ()
     # Closing any descriptor of a file takes this process' locks off it, and SQLite has its locks
     # there: so only a file that was not there before is opened.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with contextlib.suppress(OSError):
         os.close(os.open(os.path.realpath(path), flags, PRIVATE_MODE))
-    told = (tighten(f"{path}{suffix}") for suffix in DATABASE_SUFFIXES)
-    return tuple(each for each in told if each is not None)
+
+
+def loose_files(path: str) -> tuple[str, ...]:
+    """Say which files of an SQLite database others can read or write."""
+    names = (f"{path}{suffix}" for suffix in DATABASE_SUFFIXES)
+    return tuple(name for name in names if _loose_mode(name) is not None)
+
+
+def tighten_database(path: str, loose: tuple[str, ...]) -> tuple[str, ...]:
+    """Take from others what they may do with an SQLite database that is known to be ours.
+
+    Gives a sentence for each of its files that was ``loose`` before it was opened.
+    """
+    told = tuple(text for name in loose if (text := tighten(name)) is not None)
+    if loose:  # SQLite has given a new log the mode that the database had.
+        with contextlib.suppress(OSError):
+            os.chmod(f"{path}-wal", PRIVATE_MODE)
+    return told
 
 
 def tighten(path: PathLike) -> str | None:
     """Take from others what they may do with a file of data, if it is there.
 
-    Gives the sentence that the log was told, if there was something to take.
+    Gives the sentence that the log was told, if there was something to take. A directory, device
+    or pipe, which a mistaken path names, keeps its mode.
     """
-    try:
-        mode = stat.S_IMODE(os.stat(path).st_mode)
-    except OSError:
-        return None
-    if not mode & OTHERS:
+    mode = _loose_mode(path)
+    if mode is None:
         return None
     where = os.fspath(path)
     try:
@@ -171,6 +181,15 @@ def tighten(path: PathLike) -> str | None:
         text = f"others could read or write {where} (mode {mode:o}): now it has {mode & ~OTHERS:o}"
     logger.warning("%s", text)
     return text
+
+
+def _loose_mode(path: PathLike) -> int | None:
+    """Give the mode of a file that others can read or write."""
+    try:
+        found = os.stat(path).st_mode
+    except OSError:
+        return None
+    return stat.S_IMODE(found) if found & OTHERS and stat.S_ISREG(found) else None
 
 
 def _read(path: PathLike, what: str, check: Callable[[os.stat_result], None]) -> bytes:

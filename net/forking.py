@@ -8,6 +8,7 @@ into files that are the parent's.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -37,7 +38,6 @@ class Inherited(Protocol):
 _sockets: Final[WeakSet[Socket]] = WeakSet()
 _holders: Final[WeakSet[Inherited]] = WeakSet()
 _renewals: Final[list[Callable[[], object]]] = []
-_kept: Final[list[object]] = []
 
 
 def own(sock: Socket) -> None:
@@ -72,8 +72,9 @@ def _let_go() -> None:
     _sockets.clear()
     holders = list(_holders)
     _holders.clear()
-    _kept.extend(holders)
     for holder in holders:
+        # One reference too many: not even the end of the interpreter takes it down.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(holder))
         try:
             holder.forked()
         except Exception:  # One that fails must not leave the others open.

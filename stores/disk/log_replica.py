@@ -355,7 +355,7 @@ class SQLiteLogReplica:
         journal, group = self._journal, self._meta.group
         assert group is not None, "a journal with entries is of a group"
         # There may be one of the same term, or of an attempt that was cut off.
-        path = free_name(f"{self.file.path}{LOST}{journal.end.term}")
+        path = free_name(f"{self.file.place}{LOST}{journal.end.term}")
         entries: list[Entry] = []
         with self._disk, self.file.failures_explained(), self.file.damage_explained():
             connection = self.file.connection

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-from pathlib import Path
 from typing import IO, Any, Protocol
 
 from handshake.private_files import open_private, write_private
-from stores.disk.sqlite import sync_path
+from stores.disk.sqlite import identity, sync_path
 
 
 class Medium(Protocol):
@@ -37,7 +36,7 @@ class PrivateMedium:
 
     def __init__(self, path: str) -> None:
         """Take its path; nothing is opened yet."""
-        self.path = path
+        self.path = os.path.abspath(path)  # wherever the process goes
         self._file: IO[Any] | None = None
 
     def read(self) -> bytes | None:
@@ -53,7 +52,7 @@ class PrivateMedium:
         """Put another file in its place: file and name are synced."""
         self.close()
         write_private(self.path, content, replaces=True)
-        sync_path(str(Path(self.path).absolute().parent))
+        sync_path(os.path.dirname(self.path))
         self._open()
 
     def write(self, offset: int, data: bytes) -> None:
@@ -63,7 +62,11 @@ class PrivateMedium:
 
     def sync(self) -> None:
         """Sync what is in it; its size never changes."""
-        os.fdatasync(self._number())
+        number = self._number()
+        os.fdatasync(number)
+        found = os.fstat(number)
+        if identity(self.path) != (found.st_dev, found.st_ino):
+            raise OSError(errno.ESTALE, "it was removed or replaced while it was in use")
 
     def close(self) -> None:
         """Close it."""

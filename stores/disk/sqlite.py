@@ -11,11 +11,11 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Final, Literal, TypedDict, get_args
+from typing import BinaryIO, Final, Literal, TypedDict, get_args
 
 import cbor2
 
-from handshake.private_files import make_private_database
+from handshake.private_files import loose_files, make_private_database, tighten_database
 from stores.disk.marks import explain_mark
 from stores.disk.wal import LogWitness, is_moved, opened_log, read_witness
 from wire.errors import BackendFailure, DecodeError, StoreError
@@ -41,6 +41,9 @@ frees and takes again, so that only what was erased in earnest is given back."""
 GIVEN_BACK_PAGES: Final = 65_536
 """Pages that one commit gives back to the disk, 256 MiB: a third of a second's work, and more than
 one commit frees."""
+
+_open_here: Final = set[str]()
+"""The files that this process has open: who meets a lock should not look for another one."""
 
 DAMAGE: Final = (
     ValueError,
@@ -109,6 +112,14 @@ class SQLiteFile:
             allowed = ", ".join(get_args(Synchronous))
             raise BackendFailure(f"synchronous={synchronous!r}: it is one of {allowed}")
         self.path = fspath(path)
+        """As it was given, for sentences."""
+        if self.path == ":memory:" or "\0" in self.path:
+            raise BackendFailure(
+                f"path={self.path!r} is no file: attach it with Backend.Memory, which keeps nothing"
+            )
+        self.place = os.path.realpath(self.path)
+        """Where the file is, whatever links lead to it, and wherever the process goes: beside it
+        SQLite puts its log. Such a path is never taken for a URI."""
         self.is_integrity_checked = is_integrity_checked
         self.exposed: tuple[str, ...] = ()
         """Files that others could read until this one was opened, a sentence for each."""
@@ -118,7 +129,10 @@ class SQLiteFile:
         """Whether it was made by being opened."""
         self.layout = layout
         """What the file has in it once it is open."""
-        self._place = ""
+        self._identity: tuple[int, int] | None = None
+        """Of the file that is open; another one may get its name."""
+        self._keeps_log = False
+        """Whether the log is to stay as it is, since SQLite would lose what is behind damage."""
         self._synchronous = synchronous
         self._is_upgraded_unkept = upgrade
         self._gives_back = False
@@ -141,7 +155,6 @@ class SQLiteFile:
         try:
             with self.failures_explained():
                 connection = self._open()
-                self._check_mark(connection)
                 if self.version != self.layout.version:
                     self._keep_copy(connection)
                 with self.transaction():
@@ -160,12 +173,11 @@ class SQLiteFile:
 
         ``None`` if there is no such file. Raises ``BackendFailure`` if it is another's, or in use.
         """
-        if not os.path.exists(self.path):
+        if not os.path.exists(self.place):
             return None
         try:
             with self.failures_explained():
                 connection = self._open()
-                self._check_mark(connection)
                 if self.version != self.layout.version:
                     # Nothing of it may stay in a log that has the old name.
                     connection.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
@@ -175,10 +187,10 @@ class SQLiteFile:
         self.close()
         if self.version == self.layout.version:
             return None
-        aside = free_name(f"{self._place}.schema{self.version}")
+        aside = free_name(f"{self.place}.schema{self.version}")
         with self._system_explained():
-            os.rename(self._place, aside)
-            sync_path(os.path.dirname(self._place))
+            os.rename(self.place, aside)
+            sync_path(os.path.dirname(self.place))
         return aside
 
     @contextlib.contextmanager
@@ -195,9 +207,10 @@ class SQLiteFile:
             with self.transaction() as connection:
                 yield connection
             self._give_back(connection)
-            if self._place and not os.path.exists(self._place):
+            if (found := identity(self.place)) != self._identity:
+                what = "removed" if found is None else "replaced"
                 raise BackendFailure(
-                    f"{self._place} was removed while it was in use: nothing of it is kept."
+                    f"{self.place} was {what} while it was in use: nothing of it is kept."
                     f" {self.layout.remedy}"
                 )
 
@@ -218,6 +231,7 @@ class SQLiteFile:
             with self.failures_explained():
                 self._connection.close()
             self._connection = None
+            _open_here.discard(self.place)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -259,24 +273,24 @@ class SQLiteFile:
 
     def connect(self) -> sqlite3.Connection:
         """Have SQLite open the file."""
-        return sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
+        return sqlite3.connect(self.place, timeout=0, isolation_level=None, check_same_thread=False)
 
     # -- steps -----------------------------------------------------------------------------------
 
     def _open(self) -> sqlite3.Connection:
-        self.exposed = make_private_database(self.path)
-        self._place = "" if self.path == ":memory:" else os.path.abspath(self.path)
-        with opened_log(self.path) as log:
-            is_empty = log is not None and not os.path.getsize(self.path)
+        with opened_log(self.place) as log:
+            self._check_begun(log)
+            loose = loose_files(self.place)
+            make_private_database(self.place)
             self._connection = connection = self.connect()
             # The lock is kept until the file is closed: two owners of one file would each believe
             # that they alone decide. It also spares the log its shared memory.
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             # Only a new file can: an earlier one keeps its size for ever, as it always did.
-            if not self._place or not os.path.getsize(self._place):
+            if not os.path.getsize(self.place):
                 connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            if mode not in ("wal", "memory"):
+            if mode != "wal":
                 raise BackendFailure(f"{self.path}: its file system allows no write-ahead log")
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
@@ -287,12 +301,12 @@ class SQLiteFile:
             # written once more when it is forgotten.
             connection.execute("PRAGMA secure_delete = FAST")
             (page_size,) = connection.execute("PRAGMA page_size").fetchone()
-            # SQLite itself removes the log of an empty database, whatever is in it.
-            if is_moved(log) and not is_empty:
-                log = None
-            # Of an empty database SQLite says the size that it would give it.
-            witness = read_witness(log, None if is_empty else page_size)
+            witness = LogWitness() if is_moved(log) else read_witness(log, page_size)
+        self._identity = identity(self.place)
+        _open_here.add(self.place)
         self._check_log(connection, witness)
+        self._check_mark(connection)
+        self.exposed = tighten_database(self.place, loose)
         return connection
 
     def _abandon(self, error: BaseException) -> None:
@@ -304,8 +318,34 @@ class SQLiteFile:
             failure = failure.__cause__
         connection, self._connection = self._connection, None
         if connection is not None:
-            with contextlib.suppress(sqlite3.Error):
+            with contextlib.suppress(sqlite3.Error, OSError), self._log_kept():
                 connection.close()
+            if self._identity is not None:
+                _open_here.discard(self.place)
+
+    @contextlib.contextmanager
+    def _log_kept(self) -> Iterator[None]:
+        """Have the log of a damaged file stay, which SQLite removes as it closes the file."""
+        if not self._keeps_log:
+            yield
+            return
+        log, kept = f"{self.place}-wal", free_name(f"{self.place}-wal.kept")
+        try:
+            os.link(log, kept)
+        except OSError:  # A file system without links.
+            shutil.copyfile(log, kept)
+        yield
+        os.replace(kept, log)
+
+    def _check_begun(self, log: BinaryIO | None) -> None:
+        """Refuse a database that is missing, or empty, beside a log: SQLite would remove that."""
+        found = identity(self.place)
+        if (found is None or not os.path.getsize(self.place)) and read_witness(log, None).commits:
+            raise BackendFailure(
+                f"{self.path} is {'missing' if found is None else 'empty'}, and its log"
+                f" {self.place}-wal is there, with what was written last: put the file back that"
+                f" the log is of. {self.layout.remedy}"
+            )
 
     def _check_log(self, connection: sqlite3.Connection, witness: LogWitness) -> None:
         """Refuse a log in which commits lie behind damage: SQLite itself would not mind."""
@@ -314,7 +354,9 @@ class SQLiteFile:
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         _, frame_count, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         if witness.lost_commits(frame_count) > 1:
-            raise self.damage(f"its log {self.path}-wal, after frame {frame_count}")
+            self._keeps_log = True
+            log = f"{os.path.basename(self.place)}-wal"
+            raise self.damage(f"its log {log}, after frame {frame_count}")
 
     def _check_mark(self, connection: sqlite3.Connection) -> None:
         """Learn the version of a file that is ours, and refuse all others."""
@@ -347,11 +389,11 @@ class SQLiteFile:
 
     def _keep_copy(self, connection: sqlite3.Connection) -> None:
         """Keep a file of an earlier format beside the one that it becomes."""
-        if self._is_upgraded_unkept or not self._place:
+        if self._is_upgraded_unkept:
             return
         (page_count,) = connection.execute("PRAGMA page_count").fetchone()
         (page_size,) = connection.execute("PRAGMA page_size").fetchone()
-        folder, copy = os.path.dirname(self._place), f"{self._place}.schema{self.version}"
+        folder, copy = os.path.dirname(self.place), f"{self.place}.schema{self.version}"
         needed = UPGRADE_COPIES * page_count * page_size
         free = shutil.disk_usage(folder).free
         if free < needed:
@@ -372,7 +414,10 @@ class SQLiteFile:
         what, owner, remedy = self.layout.what, self.layout.owner, self.layout.remedy
         match getattr(error, "sqlite_errorname", ""):
             case "SQLITE_BUSY" | "SQLITE_LOCKED":
-                advice = f"another {owner} has it; a {what}'s file belongs to one {owner} at a time"
+                who = "this process" if self.place in _open_here else f"another {owner}"
+                advice = f"{who} has it; a {what}'s file belongs to one {owner} at a time"
+                if self.place in _open_here:
+                    advice += "; one whose attach was cancelled has it until all of it is read"
             case "SQLITE_NOTADB":
                 advice = f"this is no SQLite file, or a damaged one: do not use it. {remedy}"
             case "SQLITE_CORRUPT":
@@ -380,18 +425,45 @@ class SQLiteFile:
             case "SQLITE_FULL":
                 advice = f"the disk is full; make room and start the {owner} anew"
             case "SQLITE_CANTOPEN":
-                advice = "it cannot be opened; see whether its directory exists and may be written"
+                advice = f"it cannot be opened: {_obstacle(os.path.dirname(self.place))}"
             case "SQLITE_READONLY":
                 advice = "it may not be written"
+            case _ if _is_read_only(os.path.dirname(self.place)):
+                advice = "its file system is mounted read-only"
             case _:
                 advice = f"start the {owner} anew when the cause is removed"
         return f"{error} ({advice})"
+
+
+def _obstacle(folder: str) -> str:
+    """Say what keeps a file from being opened; it is its directory that is looked at."""
+    try:
+        os.close(os.open(folder, os.O_RDONLY))
+    except OSError as error:
+        return f"{error.strerror}: {folder}"
+    return f"see whether {folder} may be written, and what is there under this name is a file"
+
+
+def _is_read_only(folder: str) -> bool:
+    try:
+        return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
 
 
 def _is_new(connection: sqlite3.Connection) -> bool:
     (mark,) = connection.execute("PRAGMA application_id").fetchone()
     (table_count,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     return bool((mark, table_count) == (0, 0))
+
+
+def identity(path: str) -> tuple[int, int] | None:
+    """Say which file has a name now; ``None`` if none has. It is not opened."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def free_name(wanted: str) -> str:

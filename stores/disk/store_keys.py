@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from handshake.private_files import read_secret, write_private
+from stores.disk.sqlite import sync_path
 from stores.sealing import KEY_SIZE, StorageKey, StorageKeys, keys_text
 from wire.errors import CredentialsError
 from wire.public import public
@@ -58,11 +59,12 @@ def write_new_key(path: PathLike) -> StorageKeys:
     older = keys_from_file(path).keys if os.path.exists(path) else ()
     ring = StorageKeys((generate_key(), *older))
     try:
-        write_private(f"{where}.new", keys_text(ring.keys).encode())
-        os.replace(f"{where}.new", where)
+        # A store may be under the new key at once: it has to be on the disk before that.
+        write_private(where, keys_text(ring.keys).encode(), replaces=True)
+        sync_path(os.path.dirname(os.path.realpath(where)))
     except OSError as error:
         raise CredentialsError(
             f"cannot write the key file {where}: {error.strerror}; name a file in a directory of"
-            f" yours, and remove {where}.new if it is there"
+            " yours"
         ) from error
     return ring

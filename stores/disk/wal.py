@@ -18,6 +18,11 @@ from typing import BinaryIO, Final
 from wire.errors import BackendFailure
 
 _HEADER_SIZE: Final = 32
+_CHECKED_SIZE: Final = 24
+"""Bytes of it that its checksum is of, which follows them."""
+_MAGIC: Final = b"\x37\x7f\x06"
+"""Begins each log. The byte behind it is odd if the words of its checksums are big-endian."""
+_MODULUS: Final = 1 << 32
 _FRAME_HEAD_SIZE: Final = 24
 _PAGE_SIZE_AT: Final = 8
 _FRAME: Final = struct.Struct(">II8s8s")
@@ -46,8 +51,7 @@ def opened_log(path: str) -> Iterator[BinaryIO | None]:
     with contextlib.ExitStack() as stack:
         log: BinaryIO | None = None
         try:
-            if os.path.exists(path):
-                log = stack.enter_context(open(f"{path}-wal", "rb"))
+            log = stack.enter_context(open(f"{path}-wal", "rb"))
         except FileNotFoundError:
             pass
         except OSError as error:
@@ -78,6 +82,19 @@ def read_witness(log: BinaryIO | None, page_size: int | None) -> LogWitness:
         if size_after_commit:
             commits.setdefault(salts, []).append(number)
         log.seek(page_size, os.SEEK_CUR)
-    # The header, or the first frame, may be what is damaged: either names this life of the log.
-    ours = commits.get(header[16:24], []) or commits.get(first_salts, [])
-    return LogWitness(tuple(ours))
+    # A header that is whole says which life this is: SQLite writes it, and waits for the disk,
+    # before the first frame of a new one, and until then all frames are of the life before.
+    salts = header[16:24] if _is_whole(header) else first_salts
+    return LogWitness(tuple(commits.get(salts, ())))
+
+
+def _is_whole(header: bytes) -> bool:
+    """Tell whether the checksum of a log's header is right."""
+    if len(header) < _HEADER_SIZE or header[:3] != _MAGIC:
+        return False
+    first = second = 0
+    words = struct.unpack(">6I" if header[3] & 1 else "<6I", header[:_CHECKED_SIZE])
+    for even, odd in zip(words[::2], words[1::2], strict=True):
+        first = (first + even + second) % _MODULUS
+        second = (second + odd + first) % _MODULUS
+    return struct.pack(">2I", first, second) == header[_CHECKED_SIZE:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import io
 import os
+import sqlite3
 import stat
 import struct
 import subprocess
@@ -25,12 +26,14 @@ from handshake.private_files import (
     DATABASE_SUFFIXES,
     FILE_SIZE_MAX,
     check_private,
+    loose_files,
     make_directory,
     make_private_database,
     open_private,
     read_file,
     read_secret,
     tighten,
+    tighten_database,
     write_private,
     write_public,
 )
@@ -41,7 +44,7 @@ from peermesh.cli.context_file import Contexts, load, save
 from stores.disk.log_replica import SQLiteLogReplica
 from stores.disk.store_keys import keys_from_file, write_new_key
 from tests.stores.disk.files import FOUNDING, StoreFile
-from wire.errors import CredentialsError, SettingsError
+from wire.errors import BackendFailure, CredentialsError, SettingsError
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -416,11 +419,29 @@ def test_what_is_there_is_tightened_with_a_warning(loose, tmp_path, caplog):
     names = [tmp_path / f"a.db{suffix}" for suffix in DATABASE_SUFFIXES]
     for name in names:
         name.touch()
-    told = make_private_database(str(names[0]))
+    path = str(names[0])
+    make_private_database(path)
+    assert [mode_of(name) for name in names] == [0o644] * 4, "it may be another's"
+    told = tighten_database(path, loose_files(path))
     assert [mode_of(name) for name in names] == [0o600] * 4
     assert len(told) == 4
     assert "a.db (mode 644): now it has 600" in caplog.text
-    assert make_private_database(str(names[0])) == ()
+    assert tighten_database(path, loose_files(path)) == ()
+
+
+@pytest.mark.parametrize("make", [_store, _log])
+def test_what_is_no_file_of_ours_keeps_its_mode(loose, tmp_path, make):
+    (tmp_path / "directory").mkdir(0o755)
+    (tmp_path / "text").write_text("of another program")
+    (tmp_path / "text").chmod(0o644)
+    with closing(sqlite3.connect(tmp_path / "foreign.db")) as foreign:
+        foreign.execute("CREATE TABLE a (b)")
+    for name in ("directory", "text", "foreign.db"):
+        before = mode_of(tmp_path / name)
+        assert before & 0o077
+        with pytest.raises(BackendFailure):
+            make(tmp_path / name)
+        assert mode_of(tmp_path / name) == before
 
 
 async def test_an_endpoint_tells_of_a_file_that_others_could_read(loose, tmp_path):
@@ -548,15 +569,26 @@ def test_directories_above_are_made_too(tmp_path):
     assert mode_of(tmp_path / "a" / "b") == 0o700
 
 
-@pytest.mark.parametrize("path", ["", ":memory:"])
-def test_a_database_in_memory_makes_no_file(tmp_path, monkeypatch, path):
-    monkeypatch.chdir(tmp_path)
-    another = tmp_path / "-wal"
-    another.touch()
-    another.chmod(0o644)
-    assert make_private_database(path) == ()
-    assert [each.name for each in tmp_path.iterdir()] == ["-wal"]
-    assert mode_of(another) == 0o644
+def test_a_new_key_is_on_the_disk_before_anything_is_under_it(tmp_path, monkeypatch):
+    path, done = tmp_path / "keys", []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(number):
+        fsync(number)
+        done.append(os.path.basename(os.readlink(f"/proc/self/fd/{number}")))
+
+    def replaced(source, target):
+        replace(source, target)
+        done.append("replaced")
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    (tmp_path / "keys.new").touch()  # of one that was interrupted
+    for _ in range(2):
+        write_new_key(path)
+        assert done == ["keys.new", "replaced", tmp_path.name]
+        done.clear()
+    assert len(keys_from_file(path).keys) == 2
 
 
 def test_an_error_names_what_the_file_should_hold(tmp_path, secret):

@@ -333,3 +333,29 @@ def test_a_descriptor_is_the_parents() -> None:
         assert in_child(ask) == "closed"
         endpoint.publish("/t", 1)
         assert select.select([subscriber], [], [], limit())[0]
+
+
+IN_TASK = """
+import os, sys, trio
+from peermesh import Backend, Endpoint
+
+async def main():
+    async with Endpoint() as endpoint:
+        store = await endpoint.attach_master("s", Backend.SQLite, path=sys.argv[1])
+        await (await store.put("k", "v")).applied()
+        child = os.fork()
+        if child == 0:
+            sys.exit()  # and not os._exit: the interpreter ends in all order
+        os.waitpid(child, 0)
+        print(os.path.exists(f"{sys.argv[1]}-wal"), flush=True)
+        os._exit(0)
+
+trio.run(main)
+"""
+"""A task of trio that forks: the child leaves by way of its blocks, as the interpreter ends."""
+
+
+def test_the_end_of_a_child_leaves_the_files_of_its_parent_alone(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", IN_TASK, str(tmp_path / "s.db")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=limit())
+    assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr

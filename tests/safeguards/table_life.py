@@ -264,8 +264,8 @@ LIFE = [
         "a database is never opened but by SQLite",
         "closing it takes the lock of another master of this process off it",
         "stores/disk/sqlite.py",
-        "            is_empty = log is not None and not os.path.getsize(self.path)\n",
-        "            is_empty = log is not None and not open(self.path, 'rb').read()\n",
+        "        if (found is None or not os.path.getsize(self.place)) and read_witness(log, None).commits:\n",
+        "        if (found is None or not open(self.place, 'rb').read()) and read_witness(log, None).commits:\n",
         ("tests/stores/disk/test_ownership.py",),
     ),
     Safeguard(
@@ -304,8 +304,8 @@ LIFE = [
         "a file that was removed takes no more",
         "what is written to it is acknowledged as durable, and is nowhere",
         "stores/disk/sqlite.py",
-        "            if self._place and not os",
-        "            if not self._place and not os",
+        "            if (found := identity(self.place)) != self._identity:\n",
+        "            if (found := identity(self.place)) not in (None, self._identity):\n",
         ("tests/stores/disk/test_removed_files.py",),
     ),
     Safeguard(

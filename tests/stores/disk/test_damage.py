@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import struct
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -88,6 +89,66 @@ def test_a_bit_that_flips_in_the_log_costs_the_last_commit_at_most(
             assert found in states[-2:], f"bit {bit} of byte {offset} took back more"
         Path(f"{copy}-wal").unlink(missing_ok=True)
     assert refused > FLIPS / 6
+
+
+FRAME_SIZE = 24 + 4_096
+"""Of a page and its head, in a log."""
+
+
+@pytest.mark.parametrize("name", ["copy.db", "link.db"])
+def test_a_damaged_log_stays_as_it_is_however_often_it_is_refused(
+    tmp_path: Path, kind: Kind, name: str
+) -> None:
+    path, copy = tmp_path / "file.db", tmp_path / "copy.db"
+    write(kind, path, copy)
+    (tmp_path / "link.db").symlink_to(copy)
+    log = Path(f"{copy}-wal")
+    flipped(log, log, 32 + FRAME_SIZE + 100, 3)
+    content = log.read_bytes()
+    for _ in range(2):
+        assert "is damaged (its log copy.db-wal, after frame " in refusal(kind, tmp_path / name)
+        assert log.read_bytes() == content
+    assert not list(tmp_path.glob("*.kept"))
+
+
+@pytest.mark.parametrize("what", ["missing", "empty"])
+def test_a_log_without_its_file_is_kept_until_that_is_there_again(
+    tmp_path: Path, kind: Kind, what: str
+) -> None:
+    path, copy, aside = tmp_path / "file.db", tmp_path / "copy.db", tmp_path / "aside.db"
+    states = write(kind, path, copy)
+    log = Path(f"{copy}-wal")
+    content = log.read_bytes()
+    copy.rename(aside)
+    if what == "empty":
+        copy.touch()
+    for _ in range(2):
+        assert f"{copy} is {what}, and its log {log} is there" in refusal(kind, copy)
+        assert log.read_bytes() == content
+        assert copy.exists() is (what == "empty")
+    aside.rename(copy)
+    assert loaded_from(kind, copy) == states[-1]
+
+
+def test_a_log_that_has_begun_anew_is_not_damaged(tmp_path: Path, kind: Kind) -> None:
+    """SQLite writes the header, and waits for the disk, before the first frame replaces another."""
+    path, crashed = tmp_path / "file.db", tmp_path / "crashed.db"
+    states = write(kind, path, crashed)
+    old = Path(f"{crashed}-wal").read_bytes()
+    log = Path(f"{path}-wal")
+    log.write_bytes(log_header(old[:12], salt=77) + old[32:])
+    assert loaded_from(kind, path) == states[-1]
+
+
+def log_header(begin: bytes, salt: int) -> bytes:
+    """Make the header of a log's next life."""
+    header = begin + struct.pack(">3I", 2, salt, 78)
+    words = struct.unpack(">6I" if begin[3] & 1 else "<6I", header)
+    first = second = 0
+    for even, odd in zip(words[::2], words[1::2], strict=True):
+        first = (first + even + second) & 0xFFFFFFFF
+        second = (second + odd + first) & 0xFFFFFFFF
+    return header + struct.pack(">2I", first, second)
 
 
 def edit(path: Path, statement: str) -> None:

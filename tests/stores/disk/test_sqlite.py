@@ -203,6 +203,13 @@ def test_a_file_in_use_is_refused(open_store, path):
     assert "belongs to one replica at a time" in refusal(path)
 
 
+def test_what_keeps_a_file_from_being_opened_is_named(path):
+    folder = path.parent / "none"
+    assert f"No such file or directory: {folder}" in refusal(folder / "s.db")
+    path.mkdir()
+    assert "what is there under this name is a file" in refusal(path)
+
+
 def test_a_file_of_another_kind_is_refused_and_left_alone(path):
     path.write_text("Dear diary, " * 1000)
     assert "no SQLite file" in refusal(path)
