@@ -1047,7 +1047,8 @@ class LogHandle(ReplicaHandle):
         """Give a consumer: ``async for entry in log.consume("name")``.
 
         One with a name goes on where it has committed; ``start`` is for partitions where it has
-        not, and for one without a name: an end of the log, or an offset for each partition.
+        not, and for one without a name: an end of the log, or an offset for each partition. With
+        ``partitions`` it reads these alone; of none, nothing ever comes.
         """
         return LogConsumer(
             self._passage,
@@ -1219,12 +1220,16 @@ class LogConsumer(Closing):
         """Wait for the next entry, for ``timeout`` seconds at most; then ``RequestTimeout``.
 
         Raises ``OffsetOutOfRange`` when retention went past, or when entries that were read are
-        lost: ``seek`` where it says that the partition goes on.
+        lost: ``seek`` where it says that the partition goes on. Where no keeper answers, it takes
+        as long as the log's ``patience``, and raises ``KeeperUnreachable``.
         """
         return self._passage.call(self._log_consumer.get, timeout)
 
     def get_batch(self, limit: int = READ_LIMIT, timeout: Seconds = None) -> list[LogEntry]:
-        """Wait for entries, and take those that are there; none after ``timeout`` seconds."""
+        """Wait for entries, and take those that are there; none after ``timeout`` seconds.
+
+        Raises what ``get`` does, but for ``RequestTimeout``.
+        """
         return self._passage.call(self._log_consumer.get_batch, limit, timeout)
 
     def seek(self, partition: int, offset: int) -> None:
@@ -1244,7 +1249,10 @@ class LogConsumer(Closing):
         return self._passage.call(self._log_consumer.positions)
 
     def close(self) -> None:
-        """Read no more; what was not committed comes again to the next consumer of this name."""
+        """Read no more; what was not committed comes again to the next consumer of this name.
+
+        What waits in ``get`` is told so at once.
+        """
         self._passage.close(self._log_consumer.close)
 
     def __iter__(self) -> Self:

@@ -23,6 +23,7 @@ from peermesh.cli.output import Output, say, write_raw
 from peermesh.cli.running import run
 from peermesh.cli.trust import STDIN
 from peermesh.cli.values import format_value, on_a_line, to_json
+from peermesh.errors import OffsetOutOfRange
 
 if TYPE_CHECKING:
     from endpoint.replicas.logs.log_reading import LogEntry
@@ -217,7 +218,12 @@ async def _watch(
         say(f"watching {on_a_line(name)}", err=True)
         written = 0
         while count is None or written < count:
-            batch = await entries.get_batch(1_000 if count is None else count - written)
+            try:
+                batch = await entries.get_batch(1_000 if count is None else count - written)
+            except OffsetOutOfRange as lost:  # Who watches cannot seek.
+                say(str(lost), err=True)
+                entries.seek(lost.partition, lost.start)
+                continue
             for entry in batch:
                 write(entry, f"{entry.partition} {entry.offset}")
             written += len(batch)

@@ -99,7 +99,7 @@ HINTS: Final[Mapping[type[MeshError], str]] = {
     Fenced: "read what is there now, then try again",
     GuardFailed: "read what is there now, then try again",
     InsecureAddress: "use 127.0.0.1, or give a secret: peermesh secret new makes one",
-    InvalidData: "peermesh store get NAME KEY shows what is stored",
+    InvalidData: "the command with --help says what it takes",
     InvalidTopic: "a topic is text such as news/today",
     KeeperUnreachable: 'is "peermesh log keep" running in this mesh? --wait SECONDS waits longer',
     LimitExceeded: "send less at once",

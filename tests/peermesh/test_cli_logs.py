@@ -146,3 +146,19 @@ def test_a_follower_is_promoted_when_its_keeper_is_gone(tmp_path):
             assert run("read", "ev", "--peer", other).stdout == "0 1\n1 2\n"
             follower.send_signal(signal.SIGINT)
             assert follower.wait() == ExitCode.INTERRUPTED
+
+
+def test_a_watch_goes_on_where_retention_has_overtaken_its_consumer():
+    with node("keep", "ev", "--keep-count", "2") as (_, address):
+        mesh = ("--peer", address)
+        assert run("append", "ev", "0", *mesh).returncode == 0
+        watch = ("watch", "ev", "--consumer", "bill", "--earliest", *mesh)
+        assert run(*watch, "--count", "1").stdout == "0 0 0\n"
+        for number in range(1, 6):
+            assert run("append", "ev", str(number), *mesh).returncode == 0
+        while run("offsets", "ev", *mesh).stdout != "0 4 6\n":
+            continue  # Retention looks twice a second.
+        found = run(*watch, "--count", "2")
+        assert found.stdout == "0 4 4\n0 5 5\n"
+        assert "the entries 1 to 3 are gone for good; read on from 4" in found.stderr
+        assert run("consumers", "ev", *mesh).stdout == "0 bill\n"

@@ -109,7 +109,7 @@ LOG_REPLICAS = [
         "proxies make a leader keep as much as they like",
         "stores/replica/logs/readers.py",
         "                elif ticks and len(self._fetches) < FETCHES_MAX:\n",
-        "                elif ticks:\n",
+        "                elif ticks >= 1:\n",
         _OUTSIDE,
     ),
     _part(

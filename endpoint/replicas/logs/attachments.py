@@ -35,6 +35,7 @@ from stores.replica.logs.outbox import LogOutbox
 from stores.replica.logs.outside import LogProxy
 from wire.errors import BackendFailure, InvalidData, NoSuchMaster, StoreError
 from wire.logs import logger_of
+from wire.scalars import Value, shorten
 
 if TYPE_CHECKING:
     from endpoint.replicas.logs.files import LogReplicaFiles
@@ -82,11 +83,11 @@ class LogAttachments(Attachments[LogCore, LogMachine, "LogReplicaFiles", LogPart
         options = dict(options)
         retention, quota = take_retention(options), take_quota(options, log_quota(backend))
         part = await self.leader(name, backend, options, partitions, is_fresh=fresh)
-        part.keep(retention, quota)
         count = len(part.core.machine.partitions)
         if partitions not in (None, count):
             await self._abandon(part)
             raise InvalidData(f"{name} is a log of {count} partitions, not {partitions}")
+        part.keep(retention, quota)  # What was refused must let nothing go.
         log = Log(part, self._collect)
         self._collect(log, topics)
         return log
@@ -211,7 +212,17 @@ async def _append_all(log: Log, subscriber: Subscriber) -> None:
             if isinstance(value, Missed):
                 logger.warning("log %s: %d messages were missed", log.name(), value.count)
             else:
-                await log.append(value, key=topic)
+                await _append(log, topic, value)
+
+
+async def _append(log: Log, topic: str, value: Value) -> None:
+    """Append a message; what no log can hold is passed over, as it is for what it takes alone."""
+    try:
+        await log.append(value, key=topic)
+    except InvalidData as error:
+        text = f"a message on {shorten(topic)} is not collected: {error}"
+        logger.warning("log %s: %s", log.name(), text)
+        log.runner.note("log", f"{log.name()}: {text}")
 
 
 @trio.lowlevel.enable_ki_protection  # As the task that it belongs to.

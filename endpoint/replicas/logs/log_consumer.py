@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Self
 
+import trio
+
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
@@ -51,6 +53,8 @@ class LogConsumer(EitherClosing):
         self._partition_count = 0
         """How many there are, once it is known where to begin."""
         self._is_closed = False
+        self._fetching: trio.CancelScope | None = None
+        """Of what waits for entries, if there is one."""
 
     def __repr__(self) -> str:
         """Show the log, the consumer's name, and where it reads next."""
@@ -61,7 +65,8 @@ class LogConsumer(EitherClosing):
         """Wait for the next entry, for ``timeout`` seconds at most; then ``RequestTimeout``.
 
         Raises ``OffsetOutOfRange`` when retention went past, or when entries that were read are
-        lost: ``seek`` where it says that the partition goes on.
+        lost: ``seek`` where it says that the partition goes on. Where no keeper answers, it takes
+        as long as the log's ``patience``, and raises ``KeeperUnreachable``.
         """
         limit = arguments.seconds("timeout", timeout)
         if not self._ready:
@@ -71,7 +76,10 @@ class LogConsumer(EitherClosing):
         return self._ready.popleft()
 
     async def get_batch(self, limit: int = READ_LIMIT, timeout: Seconds = None) -> list[LogEntry]:
-        """Wait for entries, and take those that are there; none after ``timeout`` seconds."""
+        """Wait for entries, and take those that are there; none after ``timeout`` seconds.
+
+        Raises what ``get`` does, but for ``RequestTimeout``.
+        """
         limit = arguments.count("limit", limit)
         wait = arguments.seconds("timeout", timeout)
         if not self._ready:
@@ -107,15 +115,29 @@ class LogConsumer(EitherClosing):
         return {**self._positions, **waiting}
 
     def close(self) -> None:
-        """Read no more; what was not committed comes again to the next consumer of this name."""
+        """Read no more; what was not committed comes again to the next consumer of this name.
+
+        What waits in ``get`` is told so at once.
+        """
         self._is_closed = True
         self._ready.clear()
+        if self._fetching is not None:
+            self._fetching.cancel()
 
     # Steps.
 
     async def _refill(self, timeout: float) -> None:
+        self._check_open()
+        with trio.CancelScope() as self._fetching:
+            await self._fetch(timeout)
+        self._fetching = None
+        self._check_open()
+
+    def _check_open(self) -> None:
         if self._is_closed:
             raise StoreClosed("the consumer is closed: log.consume() gives another one")
+
+    async def _fetch(self, timeout: float) -> None:
         await self._place()
         # Take turns: the partition that was first is last now.
         for partition in list(self._positions)[:1]:
@@ -137,7 +159,7 @@ class LogConsumer(EitherClosing):
         spans = dict(enumerate(found))
         committed = {} if self.name is None else dict(dict(cursors).get(self.name, ()))
         self._check_partitions(len(spans), *self._positions, *(self._partitions or ()))
-        for partition in self._partitions or spans:
+        for partition in spans if self._partitions is None else self._partitions:
             if partition in self._positions:
                 continue  # sought already
             if partition in committed:

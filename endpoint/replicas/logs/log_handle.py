@@ -204,7 +204,8 @@ class LogHandle(ReplicaHandle):
         """Give a consumer: ``async for entry in log.consume("name")``.
 
         One with a name goes on where it has committed; ``start`` is for partitions where it has
-        not, and for one without a name: an end of the log, or an offset for each partition.
+        not, and for one without a name: an end of the log, or an offset for each partition. With
+        ``partitions`` it reads these alone; of none, nothing ever comes.
         """
         wanted = None
         if partitions is not None:

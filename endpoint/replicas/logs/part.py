@@ -223,6 +223,8 @@ class ReplicaSource:
         await self.partition_count()
         deadline = trio.current_time() + seconds
         while True:
+            if not self.known_count:  # It has begun anew: a keeper that was deposed, or a copy.
+                await self.partition_count()
             is_current = self._machine.is_ahead(positions) and await self._is_current(deadline)
             if self._machine.has_news(positions, seen, is_current=is_current):
                 break

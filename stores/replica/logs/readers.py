@@ -150,6 +150,8 @@ class LogReaders(Outsiders[Query]):
                     self._read(endpoint, ticket, fetch)
                 elif ticks and len(self._fetches) < FETCHES_MAX:
                     self._fetches[endpoint, ticket] = _Waiting(fetch, ticks)
+                elif ticks:  # An answer at once would have it ask again at once.
+                    self._say(endpoint, Declined(ticket, Setback.NO_ROOM))
                 else:
                     self._say(endpoint, Answered(ticket, self._nothing(fetch)))
 

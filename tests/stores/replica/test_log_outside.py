@@ -196,7 +196,9 @@ def test_so_many_wait_and_are_read_for_and_no_more(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(readers_module, "READS_MAX", 2)
     waits = [Ask(number, Fetch(0, ((0, 0),), 1, 50)) for number in range(1, 6)]
     told = said_to(mesh, "a", "q", waits)
-    assert [type(each) for each in told] == [Answered] * 3, "these are told that there is nothing"
+    assert [type(each) for each in told] == [Declined] * 3, "and ask again after a while"
+    told = said_to(mesh, "a", "q", [Ask(6, Fetch(0, ((0, 0),), 1, 0))])
+    assert [type(each) for each in told] == [Answered], "what does not wait is told what there is"
     asker = mesh.proxy()
     mesh.is_reading = False
     asker.append("it")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from endpoint import Endpoint, StatusCode
 from endpoint.replicas.attaching import Backend
@@ -17,7 +18,7 @@ from endpoint.replicas.logs.log import Log
 from endpoint.replicas.logs.log_handle import LogHandle
 from endpoint.replicas.logs.log_reading import Start
 from peermesh.testing.time_limits import limit
-from stores.log.limits import PARTITIONS_MAX
+from stores.log.limits import APPEND_SIZE_MAX, PARTITIONS_MAX
 from stores.log.partitions import Span
 from stores.log.runs import Position, partition_of
 from stores.sealing import StorageKey, StorageKeys
@@ -237,6 +238,36 @@ async def test_what_comes_between_two_lives_of_a_consumer_is_not_passed_over(ope
         assert (await log.consume("name", start=Start.LATEST).get()).value == "meanwhile"
 
 
+async def test_a_consumer_that_is_closed_ends_what_waits_for_it(open_log):
+    async with open_log() as (keeper, log), trio.open_nursery() as nursery:
+        await log.partition_count()
+        consumers = [log.consume(), log.consume("name")]
+        ended = []
+
+        async def iterate(consumer):
+            async for entry in consumer:
+                raise AssertionError(f"{entry} came after its consumer was closed")
+            ended.append(consumer)
+
+        for consumer in consumers:
+            nursery.start_soon(iterate, consumer)
+            await until(lambda consumer=consumer: consumer._fetching is not None)
+            consumer.close()
+        await until(lambda: len(ended) == 2)
+        await (await keeper.append("later")).applied()
+        for consumer in consumers:
+            with pytest.raises(StoreClosed, match="the consumer is closed"):
+                await consumer.get(timeout=limit())
+
+
+async def test_a_consumer_of_no_partitions_gets_nothing(open_log):
+    async with open_log() as (keeper, log):
+        await (await keeper.append_batch(range(5), partition=0)).applied()
+        consumer = log.consume("name", partitions=[])
+        assert await consumer.get_batch(timeout=0.01) == []
+        assert await consumer.positions() == {}
+
+
 async def test_consumers_begin_where_they_are_told(open_log):
     async with open_log() as (keeper, log):
         await (await keeper.append_batch(range(5), partition=0)).applied()
@@ -444,7 +475,59 @@ async def test_what_is_published_elsewhere_is_collected_with_its_topic(kit):
             assert by_topic == {f"news/{n}": list(range(n, 50, 5)) for n in range(5)}
 
 
+async def test_what_no_log_can_hold_is_passed_over_and_the_rest_collected(kit, caplog):
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        async with left.attach_log("log", ["news/"]) as log:
+            await world.known()
+            await right.publish("news/large", bytes(APPEND_SIZE_MAX))
+            await right.publish("news/small", "after it")
+            entry = await log.consume().get(timeout=limit())
+            assert (entry.key, entry.value) == ("news/small", "after it")
+            assert "a message on 'news/large' is not collected" in caplog.text
+
+
 # Keepers that go, and come back.
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+async def test_a_keeper_that_is_refused_lets_nothing_go(kit, tmp_path, backend):
+    is_kept = backend == "sqlite"
+    options = {"path": tmp_path / "log.db"} if is_kept else {}
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        async with right.attach_log_clone("log") as follower:
+            keeper = await left.attach_log("log", partitions=2, backend=backend, **options)
+            await (await keeper.append_batch(range(50), partition=0)).applied()
+            assert await follower.await_idle(limit())
+            await keeper.close()
+            for _ in range(3):
+                with pytest.raises(InvalidData, match="log of 2 partitions, not 3"):
+                    await left.attach_log(
+                        "log", partitions=3, backend=backend, keep_count=1, **options
+                    )
+            async with left.attach_log("log", backend=backend, **options) as keeper:
+                assert await values(keeper) == list(range(50))
+
+
+async def test_what_waits_at_a_copy_goes_on_in_a_log_that_begins_anew(kit):
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        async with right.attach_log_clone("log") as follower, trio.open_nursery() as nursery:
+            keeper = await left.attach_log("log")
+            assert await follower.await_idle(limit())
+            found = []
+
+            async def read():
+                found.extend(await follower.read(0, 0, timeout=limit()))
+
+            nursery.start_soon(read)
+            await trio.testing.wait_all_tasks_blocked()
+            await keeper.close()
+            async with left.attach_log("log", fresh=True) as keeper:
+                await (await keeper.append("fresh")).applied()
+                await until(lambda: found)
+        assert [entry.value for entry in found] == ["fresh"]
 
 
 async def test_without_a_keeper_everything_fails_when_patience_is_over(kit):
