@@ -334,8 +334,10 @@ class SQLiteFile:
             os.link(log, kept)
         except OSError:  # A file system without links.
             shutil.copyfile(log, kept)
-        yield
-        os.replace(kept, log)
+        try:
+            yield
+        finally:
+            os.replace(kept, log)
 
     def _check_begun(self, log: BinaryIO | None) -> None:
         """Refuse a database that is missing, or empty, beside a log: SQLite would remove that."""
