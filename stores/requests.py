@@ -37,6 +37,9 @@ _Form = tuple[_Kind, Initial | None, int | None]
 _PUT: Final[_Form] = (PutCommand, None, None)
 _ERASE: Final[_Form] = (EraseCommand, None, None)
 
+_ITEMS_MAX: Final = 2 * RUN_COUNT_MAX
+"""Keys and operands of a run."""
+
 
 class Requests:
     """Turns calls into actions: consecutive ones of the same form become one.
@@ -151,8 +154,8 @@ class Requests:
 
     def _gather(self, form: _Form, key: bytes, operand: bytes) -> int:
         size = self._size + len(key) + len(operand)
-        is_full = size > RUN_SIZE_MAX or len(self._items) >= 2 * RUN_COUNT_MAX
-        if is_full or self._form != form:
+        is_full = size > RUN_SIZE_MAX or len(self._items) >= _ITEMS_MAX
+        if is_full or (self._form is not form and self._form != form):
             size = self._begin(form, key, operand)
         self._items += (key, operand)
         self._size = size

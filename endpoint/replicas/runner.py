@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import repeat
 from typing import Final, Protocol, TypeVar, Unpack
 
 import trio
@@ -461,12 +462,13 @@ class Runner:
         return ()
 
     def _resolve(self, outcome: Outcomes) -> None:
-        receipts, result = self._receipts, outcome.result
+        receipts = self._receipts
         before = len(receipts)
-        for request in range(outcome.first_request, outcome.last_request + 1):
-            receipt = receipts.pop(request, None)
-            if receipt is not None:
-                for callback in receipt.resolve(result, outcome.first_request):
+        requests = range(outcome.first_request, outcome.last_request + 1)
+        result, first = outcome.result, outcome.first_request
+        for receipt in filter(None, map(receipts.pop, requests, repeat(None))):
+            if callbacks := receipt.resolve(result, first):
+                for callback in callbacks:
                     self._host.callbacks.call(callback)
         self._is_busy = self._is_busy or before - len(receipts) > 1
         self.resolved_request = outcome.last_request

@@ -115,15 +115,16 @@ class Columns:
             self.revisions[key] = first_revision
             return
         count = len(known)
-        self.note_largest(keys, values)
+        key_sizes, value_sizes = [*map(len, keys)], [*map(len, values)]
+        self.largest = max(self.largest, max(key_sizes, default=0) + max(value_sizes, default=0))
         replaced = list(map(known.get, keys))
         known.update(zip(keys, values, strict=True))
         last_revision = first_revision + len(keys)
         self.revisions.update(zip(keys, range(first_revision, last_revision), strict=True))
         if len(known) - count == len(keys):  # all are new
-            self.size += sum(map(len, keys)) + sum(map(len, values))
+            self.size += sum(key_sizes) + sum(value_sizes)
         elif all(replaced) and len(set(keys)) == len(keys):  # none is: a value is never empty
-            self.size += sum(map(len, values)) - sum(map(len, filter(None, replaced)))
+            self.size += sum(value_sizes) - sum(map(len, filter(None, replaced)))
         else:
             self.size += _growth(keys, values, replaced)
 
