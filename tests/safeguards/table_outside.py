@@ -335,6 +335,14 @@ GATEWAYS = [
         ("tests/peermesh/gateways/webhdfs/test_gateway.py",),
     ),
     Safeguard(
+        "chunks come only while their upload is noted",
+        "what comes of an upload behind its collection stays in the store for ever",
+        "peermesh/gateways/webhdfs/uploads.py",
+        "    return Batch().if_exists(upload_key(number))\n",
+        "    return Batch()\n",
+        ("tests/peermesh/gateways/webhdfs/test_service.py",),
+    ),
+    Safeguard(
         "a gateway reads what any gateway has answered",
         "Spark reads a checkpoint that is older than what it was told",
         "peermesh/gateways/webhdfs/service.py",

@@ -38,6 +38,7 @@ from peermesh.gateways.webhdfs.nodes import (
     chunk_key,
     decoded_node,
     encoded_entry_key,
+    upload_key,
 )
 from peermesh.gateways.webhdfs.paths import path_text
 from peermesh.gateways.webhdfs.readiness import Outlook, State
@@ -231,8 +232,13 @@ class Service:
             return False
         return True
 
-    async def _commit(self, decide: Callable[[], Batch | None]) -> bool:
-        """Decide, and decide anew as long as somebody else was faster; false for nothing to do."""
+    async def _commit(
+        self, decide: Callable[[], Batch | None], check: Callable[[], None] = lambda: None
+    ) -> bool:
+        """Decide, and decide anew as long as another change was faster; false for nothing to do.
+
+        ``check`` raises what no new decision can help, once all is here that was faster.
+        """
         for _ in range(ATTEMPTS_MAX):
             batch = decide()
             if batch is None:
@@ -240,6 +246,7 @@ class Service:
             if await self._try(batch):
                 return True
             await self._level()  # What was faster may have been done by way of another gateway.
+            check()
         raise Impossible("others change the same files all the time: try again")
 
     async def _try(self, batch: Batch) -> bool:
@@ -318,7 +325,15 @@ class Service:
         rest, content = upload.end()
         await transfer.store(rest)
         await transfer.settle()
-        await self._commit(lambda: self._place(request, content))
+        await self._commit(
+            lambda: self._place(request, content), lambda: self._check_noted(content)
+        )
+
+    def _check_noted(self, content: changes.Content) -> None:
+        """Raise ``Impossible`` if another gateway has collected what was to become a file."""
+        is_stored = content.chunk_count and content.only_chunk is None
+        if is_stored and self.tree.view.get(upload_key(content.number)) is None:
+            raise uploads.was_collected()
 
     def _place(self, request: Create | Append, content: changes.Content) -> Batch | None:
         if isinstance(request, Create):
@@ -379,14 +394,22 @@ class _Transfer:
         """Send what is left, and wait until all of it is kept."""
         if self._count:
             await self._send()
-        if self._receipt is not None:
-            await self._receipt.applied()
+        await self._await_last()
 
     async def _send(self) -> None:
-        if self._receipt is not None:
-            await self._receipt.applied()
-        batch, self._batch, self._count = self._batch, Batch(), 0
+        await self._await_last()
+        batch, self._batch = self._batch, uploads.go_on_with_upload(self._number)
+        self._count = 0
         self._receipt = await self._store.batch(batch)
+
+    async def _await_last(self) -> None:
+        """Wait for the batch that is under way; raises ``Impossible`` if it came too late."""
+        if self._receipt is None:
+            return
+        try:
+            await self._receipt.applied()
+        except GuardFailed:
+            raise uploads.was_collected() from None
 
 
 def _numbers() -> Iterator[int]:

@@ -86,9 +86,22 @@ def begin_upload(number: int, uploader: str) -> Batch:
     return presence(uploader).put(upload_key(number), uploader)
 
 
+def go_on_with_upload(number: int) -> Batch:
+    """Put more chunks only while the upload is noted: behind its collection they would stay."""
+    return Batch().if_exists(upload_key(number))
+
+
 def presence(uploader: str) -> Batch:
     """Say that a gateway lives."""
     return Batch().put(gateway_key(uploader), True, PRESENCE_SECONDS)  # noqa: FBT003 - the value
+
+
+def was_collected() -> Impossible:
+    """Give the refusal of an upload whose note is gone."""
+    return Impossible(
+        "the gateway was silent in the store for too long, so that another one collected what had"
+        " come of this upload: send it again"
+    )
 
 
 def abandon_upload(number: int) -> Batch:

@@ -1,0 +1,99 @@
+"""What a gateway does with a store, without HTTP: uploads that others collect meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+
+import pytest
+
+from endpoint.replicas.stores.store import Store
+from peermesh import Endpoint
+from peermesh.gateways.webhdfs import service
+from peermesh.gateways.webhdfs.errors import Impossible
+from peermesh.gateways.webhdfs.limits import CHUNK_SIZE, UPLOAD_BATCH_CHUNKS
+from peermesh.gateways.webhdfs.nodes import gateway_key
+from peermesh.gateways.webhdfs.requests import Append, Create
+from peermesh.gateways.webhdfs.service import Service
+
+NAME = "here"
+BATCH = UPLOAD_BATCH_CHUNKS
+APPEND = Append(("file",), has_data=True)
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    async with Endpoint() as endpoint, endpoint.attach_master("files") as found:
+        yield found
+
+
+def create(name: str = "file", *, overwrite: bool = False) -> Create:
+    return Create(
+        (name,),
+        "ada",
+        "644",
+        overwrite=overwrite,
+        create_parent=True,
+        block_size=512,
+        has_data=True,
+    )
+
+
+async def pieces(
+    *sizes: int, then: Callable[[], Awaitable[None]] | None = None
+) -> AsyncGenerator[bytes, None]:
+    """Give zeros in chunks, so many, and so many more; between them something else happens."""
+    for turn, count in enumerate(sizes):
+        if turn and then is not None:
+            await then()
+        for _ in range(count):
+            yield bytes(CHUNK_SIZE)
+
+
+async def write(
+    gateway: Service, request: Create | Append, content: AsyncGenerator[bytes, None]
+) -> None:
+    async with aclosing(content) as pieces:
+        await gateway.write(request, pieces)
+
+
+async def collect_as_another(store: Store) -> None:
+    """Do what another gateway does when this one was silent for a minute."""
+    await (await store.erase(gateway_key(NAME))).applied()
+    other = Service(store, "another")
+    while await other.collect():
+        pass
+
+
+async def kinds(store: Store) -> list[str]:
+    return sorted(key[1] for key in await store.keys())
+
+
+@pytest.mark.parametrize("before", [BATCH + 1, 2 * BATCH + 1, 4 * BATCH])
+@pytest.mark.parametrize("after", [0, 1, 3 * BATCH])
+async def test_nothing_stays_of_an_upload_that_others_collected(store, before, after):
+    here = Service(store, NAME)
+    await here.prepare()
+    await write(here, create(), pieces(1))
+    upload = pieces(before, after, then=lambda: collect_as_another(store))
+    request = create(overwrite=True) if after % 2 else APPEND
+    with pytest.raises(Impossible, match="silent in the store for too long"):
+        await write(here, request, upload)
+    await collect_as_another(store)
+    assert await kinds(store) == ["children", "chunk", "entry"]
+    assert here.uploads.used == 0
+
+
+async def test_an_upload_that_others_collected_when_all_had_come_says_so(store, monkeypatch):
+    here = Service(store, NAME)
+    await here.prepare()
+    settle = service._Transfer.settle
+
+    async def settle_late(transfer):
+        await settle(transfer)
+        await collect_as_another(store)
+
+    monkeypatch.setattr(service._Transfer, "settle", settle_late)
+    with pytest.raises(Impossible, match="silent in the store for too long"):
+        await write(here, create(), pieces(3))
+    assert await kinds(store) == ["children"]
