@@ -343,6 +343,25 @@ GATEWAYS = [
         ("tests/peermesh/gateways/webhdfs/test_service.py",),
     ),
     Safeguard(
+        "changes of one file take turns",
+        "of many that append to one file at once some are refused, though nothing is wrong",
+        "peermesh/gateways/webhdfs/turns.py",
+        "                    await lock.acquire()\n                    stack.callback(lock.release)\n",
+        "                    pass\n",
+        (
+            "tests/peermesh/gateways/webhdfs/test_service.py"
+            "::test_one_gateway_decides_once_for_each_change_of_a_file",
+        ),
+    ),
+    Safeguard(
+        "a turn does not come for ever",
+        "requests for a file that others change all the time hang, and their clients give up",
+        "peermesh/gateways/webhdfs/turns.py",
+        "                with trio.move_on_at(until) as waiting:\n",
+        "                with trio.move_on_at(2 * until) as waiting:\n",
+        ("tests/peermesh/gateways/webhdfs/test_turns.py",),
+    ),
+    Safeguard(
         "a gateway reads what any gateway has answered",
         "Spark reads a checkpoint that is older than what it was told",
         "peermesh/gateways/webhdfs/service.py",

@@ -62,7 +62,16 @@ WALKED_COUNT_MAX: Final = 100_000
 other requests have their turn after each page."""
 
 ATTEMPTS_MAX: Final = 32
-"""How often a change is decided anew because another one was faster: each time one got on."""
+"""How often a listing begins anew because what it was at is older than the store remembers."""
+
+CHANGE_SECONDS: Final = 30.0
+"""How long a change waits for its turn among those of the same file, and is decided anew as other
+gateways were faster: half of what Hadoop's client gives an answer. As many wait as there are
+connections."""
+
+PAUSE_SECONDS: Final = 0.01
+"""Up to this for each time that other gateways were faster, a change waits before it is decided
+anew, by chance: it is what a change takes, so that each gateway meets another moment."""
 
 TOKEN_REQUEST_SIZE_MAX: Final = 4 * KIB
 """Bytes of a request for a token: it is a form of four short fields."""

@@ -236,6 +236,18 @@ class Delete:
 Change = MakeDirectories | Rename | Delete | Truncate | Concat | SetAttributes
 """What is one batch, without a transfer."""
 
+
+def changed_paths(request: Change | Create | Append) -> tuple[Path, ...]:
+    """Give the paths whose entries it may change, and goes by."""
+    match request:
+        case Rename(path, destination):
+            return path, destination
+        case Concat(path, sources):
+            return path, *sources
+        case _:
+            return (request.path,)
+
+
 Transfer = Open | Create | Append
 """What has two steps, of which the second one has a body, of the question or the answer."""
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+import random
 import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Final
 
 import trio
 
 from endpoint.replicas.receipts import Receipt
 from peermesh.gateways.http import Reply
-from peermesh.gateways.refusals import NotFound, Refusal
+from peermesh.gateways.refusals import Busy, NotFound, Refusal
 from peermesh.gateways.webhdfs import (
     attributes,
     changes,
@@ -26,7 +28,7 @@ from peermesh.gateways.webhdfs import (
 from peermesh.gateways.webhdfs.contents import pieces as pieces_of
 from peermesh.gateways.webhdfs.errors import Full, Impossible, Standby, StoreFailed
 from peermesh.gateways.webhdfs.limits import (
-    ATTEMPTS_MAX,
+    CHANGE_SECONDS,
     ELECTION_SECONDS,
     LOOK_AGAIN_SECONDS,
     UPLOAD_BATCH_CHUNKS,
@@ -56,8 +58,10 @@ from peermesh.gateways.webhdfs.requests import (
     SetAttributes,
     Transfer,
     Truncate,
+    changed_paths,
 )
 from peermesh.gateways.webhdfs.tree import Tree
+from peermesh.gateways.webhdfs.turns import Turns, pause_seconds, too_busy
 from stores.batch import Batch
 from stores.order import prefix_range
 from stores.scanning import PAGE_COUNT_MAX, Span, make_span
@@ -128,6 +132,7 @@ class Service:
         self._name = name
         self.tree = Tree(StoreView(store))
         self.uploads = uploads.UploadBudget()
+        self._turns = Turns()
         self.has_garbage: Callable[[], None] = lambda: None
         """Called when there is something to collect."""
 
@@ -196,58 +201,69 @@ class Service:
         match request:
             case MakeDirectories():
                 await self._commit(
-                    lambda: changes.make_directories(self.tree, request, _numbers(), _now_ms())
+                    request,
+                    lambda: changes.make_directories(self.tree, request, _numbers(), _now_ms()),
                 )
                 return Reply(200, replies.boolean(True))  # noqa: FBT003 - the answer itself
             case Delete():
-                done = await self._commit(lambda: changes.delete(self.tree, request))
+                done = await self._commit(request, lambda: changes.delete(self.tree, request))
                 self.has_garbage()
                 return Reply(200, replies.boolean(done))
             case Rename(style=RenameStyle.CLASSIC):
                 return Reply(200, replies.boolean(await self._rename_classic(request)))
             case Rename():
-                await self._commit(lambda: changes.rename(self.tree, request))
+                await self._commit(request, lambda: changes.rename(self.tree, request))
                 return Reply(200)
             case Truncate():
                 await self._commit(
-                    lambda: joining.truncate(self.tree, request, _numbers(), _now_ms())
+                    request, lambda: joining.truncate(self.tree, request, _numbers(), _now_ms())
                 )
                 self.has_garbage()
                 return Reply(200, replies.boolean(True))  # noqa: FBT003 - the answer itself
             case Concat():
-                await self._commit(lambda: joining.concat(self.tree, request, _now_ms()))
+                await self._commit(request, lambda: joining.concat(self.tree, request, _now_ms()))
                 return Reply(200)
             case SetAttributes():
-                await self._commit(lambda: attributes.set_attributes(self.tree, request))
+                await self._commit(request, lambda: attributes.set_attributes(self.tree, request))
                 is_asked = request.replication is not None
                 return Reply(200, replies.boolean(True) if is_asked else b"")  # noqa: FBT003 - the answer itself
 
     async def _rename_classic(self, request: Rename) -> bool:
         """Move something; false, as Hadoop has it, where the other style raises."""
         try:
-            await self._commit(lambda: changes.rename(self.tree, request))
-        except (Full, Standby, StoreFailed):
+            await self._commit(request, lambda: changes.rename(self.tree, request))
+        except (Busy, Full, Standby, StoreFailed):
             raise
         except Refusal:
             return False
         return True
 
     async def _commit(
-        self, decide: Callable[[], Batch | None], check: Callable[[], None] = lambda: None
+        self,
+        request: Change | Create | Append,
+        decide: Callable[[], Batch | None],
+        check: Callable[[], None] = lambda: None,
     ) -> bool:
         """Decide, and decide anew as long as another change was faster; false for nothing to do.
 
-        ``check`` raises what no new decision can help, once all is here that was faster.
+        ``check`` raises what no new decision can help, once all is here that was faster. Raises
+        ``Busy`` if others are faster for too long.
         """
-        for _ in range(ATTEMPTS_MAX):
-            batch = decide()
-            if batch is None:
-                return False
-            if await self._try(batch):
-                return True
-            await self._level()  # What was faster may have been done by way of another gateway.
-            check()
-        raise Impossible("others change the same files all the time: try again")
+        until = trio.current_time() + CHANGE_SECONDS
+        async with self._turns.of(changed_paths(request), until):
+            for failures in count(1):
+                batch = decide()
+                if batch is None:
+                    return False
+                if await self._try(batch):
+                    return True
+                await self._level()  # What was faster may have come by way of another gateway.
+                check()
+                pause = pause_seconds(failures, random.random())
+                if trio.current_time() + pause >= until:
+                    raise too_busy(request.path)
+                await trio.sleep(pause)
+        raise AssertionError("it is decided, or refused")
 
     async def _try(self, batch: Batch) -> bool:
         """Do a batch; false if a guard did not hold."""
@@ -326,7 +342,7 @@ class Service:
         await transfer.store(rest)
         await transfer.settle()
         await self._commit(
-            lambda: self._place(request, content), lambda: self._check_noted(content)
+            request, lambda: self._place(request, content), lambda: self._check_noted(content)
         )
 
     def _check_noted(self, content: changes.Content) -> None:

@@ -1,4 +1,4 @@
-"""What a gateway does with a store, without HTTP: uploads that others collect meanwhile."""
+"""What a gateway does with a store, without HTTP: what it does beside others, and among many."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 
 import pytest
+import trio
 
 from endpoint.replicas.stores.store import Store
 from peermesh import Endpoint
+from peermesh.gateways.refusals import Busy
 from peermesh.gateways.webhdfs import service
 from peermesh.gateways.webhdfs.errors import Impossible
-from peermesh.gateways.webhdfs.limits import CHUNK_SIZE, UPLOAD_BATCH_CHUNKS
+from peermesh.gateways.webhdfs.limits import CHANGE_SECONDS, CHUNK_SIZE, UPLOAD_BATCH_CHUNKS
 from peermesh.gateways.webhdfs.nodes import gateway_key
 from peermesh.gateways.webhdfs.requests import Append, Create
 from peermesh.gateways.webhdfs.service import Service
@@ -97,3 +99,63 @@ async def test_an_upload_that_others_collected_when_all_had_come_says_so(store, 
     with pytest.raises(Impossible, match="silent in the store for too long"):
         await write(here, create(), pieces(3))
     assert await kinds(store) == ["children"]
+
+
+async def few(content: bytes) -> AsyncGenerator[bytes, None]:
+    yield content
+
+
+@pytest.mark.parametrize("gateways", [1, 3])
+async def test_of_many_that_append_to_one_file_at_once_none_is_refused(store, gateways):
+    each = [Service(store, f"{NAME} {number}") for number in range(gateways)]
+    await each[0].prepare()
+    await write(each[0], create(), few(b""))
+    async with trio.open_nursery() as nursery:
+        for number in range(120):
+            gateway = each[number % gateways]
+            nursery.start_soon(write, gateway, APPEND, few(number.to_bytes(2, "big")))
+    node = each[0].tree.node(("file",))
+    found = b"".join([piece async for piece in each[0].read(node, 0, node.length)])
+    numbers = [int.from_bytes(found[at : at + 2], "big") for at in range(0, len(found), 2)]
+    assert sorted(numbers) == list(range(120))
+    assert not any(len(gateway._turns) for gateway in each)
+
+
+async def test_one_gateway_decides_once_for_each_change_of_a_file(store, monkeypatch):
+    here = Service(store, NAME)
+    await here.prepare()
+    tried, original = list[bool](), Service._try
+
+    async def counted(self, batch):
+        tried.append(await original(self, batch))
+        return tried[-1]
+
+    monkeypatch.setattr(Service, "_try", counted)
+    async with trio.open_nursery() as nursery:
+        for _ in range(50):
+            nursery.start_soon(write, here, create(overwrite=True), few(b"some"))
+    assert tried == [True] * 50
+
+
+async def test_a_change_that_others_are_always_faster_than_is_to_be_tried_again(
+    store, monkeypatch, autojump_clock
+):
+    here = Service(store, NAME)
+    await here.prepare()
+    times = list[float]()
+
+    async def too_late(_self, _batch):
+        times.append(trio.current_time())
+        return False
+
+    monkeypatch.setattr(Service, "_try", too_late)
+    began = trio.current_time()
+    with pytest.raises(Busy, match="others change /file all the time") as refused:
+        await write(here, create(), few(b"some"))
+    assert (refused.value.status, refused.value.java_class) == (
+        503,
+        "org.apache.hadoop.ipc.RetriableException",
+    )
+    assert times[0] == times[1], "once may be no race"
+    assert CHANGE_SECONDS / 2 < times[-1] - began < CHANGE_SECONDS
+    assert len(times) < 200
