@@ -35,4 +35,5 @@ IDLE_SECONDS: Final = 300.0
 
 KEEPALIVE_SECONDS: Final = 60
 """Silence in the middle of a request after which the system asks whether the client is there. An
-upload has no other limit of time: a task writes its state for as long as it runs."""
+upload has no other limit of time while there is room: a task writes its state for as long as it
+runs."""

@@ -16,7 +16,12 @@ all of it in memory, so that no machine of today has room for more."""
 
 UPLOADS_SHARE: Final = 0.5
 """Share of the store's quota that all unfinished uploads of a gateway may take together: clients
-that begin and never end leave room for those that end."""
+that begin and never end leave room for those that end. One of up to a chunk takes nothing of it: it
+is in the store when it is a file, and there are no more of them than connections."""
+
+STALLED_SECONDS: Final = 60.0
+"""An upload of which no whole chunk came for so long ends when others need its room: that is less
+than 5 KB a second. While there is room it may take as long as it likes."""
 
 UPLOAD_BATCH_CHUNKS: Final = 8
 """Chunks of one upload that become one batch, 2 MiB, while as many are under way to the disk and

@@ -318,32 +318,51 @@ class Service:
     async def write(self, request: Create | Append, pieces: AsyncIterator[bytes]) -> None:
         """Write a file, or behind its end: all of it, or nothing. Raises ``Refusal``."""
         replaced = self.check(request)
-        upload = uploads.Upload(next(_numbers()))
+        receiving = trio.CancelScope()
+        upload = uploads.Upload(next(_numbers()), trio.current_time(), receiving.cancel)
         try:
             with self._errors_told():
-                await self._write(request, upload, pieces)
+                await self._write(request, upload, pieces, receiving)
         except BaseException:
             self._abandon(upload)
             raise
         finally:
-            self.uploads.give_back(upload.length)
+            self.uploads.give_back(upload)
         if replaced is not None:
             self.has_garbage()
 
     async def _write(
-        self, request: Create | Append, upload: uploads.Upload, pieces: AsyncIterator[bytes]
+        self,
+        request: Create | Append,
+        upload: uploads.Upload,
+        pieces: AsyncIterator[bytes],
+        receiving: trio.CancelScope,
     ) -> None:
         transfer = _Transfer(self._store, upload.number, self._name)
-        quota = self._store.statistics().max_bytes  # A later one is for uploads that begin later.
-        async for piece in pieces:
-            self.uploads.take(len(piece), quota)
-            await transfer.store(upload.feed(piece))
+        with receiving:
+            await self._receive(upload, pieces, transfer)
+        if receiving.cancel_called:  # Perhaps when all had just come: its room is taken.
+            raise uploads.has_stalled()
         rest, content = upload.end()
         await transfer.store(rest)
         await transfer.settle()
         await self._commit(
             request, lambda: self._place(request, content), lambda: self._check_noted(content)
         )
+
+    async def _receive(
+        self, upload: uploads.Upload, pieces: AsyncIterator[bytes], transfer: _Transfer
+    ) -> None:
+        """Have the store keep what comes of an upload, until all has come."""
+        quota = self._store.statistics().max_bytes  # A later one is for uploads that begin later.
+        async for piece in pieces:
+            for stalled in self.uploads.take(upload, len(piece), quota, trio.current_time()):
+                stalled.stop()
+            if chunks := upload.feed(piece):
+                upload.waits_since = math.inf
+                await transfer.store(chunks)
+                upload.waits_since = trio.current_time()
+        upload.waits_since = math.inf
 
     def _check_noted(self, content: changes.Content) -> None:
         """Raise ``Impossible`` if another gateway has collected what was to become a file."""

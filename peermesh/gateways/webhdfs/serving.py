@@ -70,7 +70,7 @@ class GatewayStatistics:
     refusals: dict[str, int]
     """So many for each reason, by the name of the Java exception."""
     upload_bytes: int
-    """Of all uploads that have not ended."""
+    """Of all uploads that have not ended, of more than a chunk each."""
 
 
 @dataclass(slots=True)

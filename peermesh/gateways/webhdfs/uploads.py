@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from peermesh.gateways.refusals import Busy
 from peermesh.gateways.webhdfs.changes import Content
 from peermesh.gateways.webhdfs.errors import Full, Impossible
 from peermesh.gateways.webhdfs.limits import (
     CHUNK_SIZE,
     FILE_SIZE_MAX,
     PRESENCE_SECONDS,
+    STALLED_SECONDS,
     UPLOADS_SHARE,
 )
 from peermesh.gateways.webhdfs.nodes import garbage_key, gateway_key, upload_key
@@ -15,35 +19,66 @@ from stores.batch import Batch
 
 
 class UploadBudget:
-    """The bytes that all unfinished uploads of one gateway have taken in."""
+    """The bytes that all unfinished uploads of one gateway have in the store, or are to have."""
 
     def __init__(self) -> None:
         """Start without uploads."""
         self.used = 0
+        self._taken: dict[Upload, int] = {}
 
-    def take(self, size: int, max_bytes: int | None) -> None:
-        """Take in more; raises ``Full``. ``max_bytes`` is the quota of the store."""
+    def take(self, upload: Upload, size: int, max_bytes: int | None, now: float) -> list[Upload]:
+        """Take in more of an upload; give those that have to end for it, whose room is taken.
+
+        ``max_bytes`` is the quota of the store. Raises ``Full``, and then none has to end.
+        """
+        length = upload.length + size
+        if length <= CHUNK_SIZE:
+            return []
         most = FILE_SIZE_MAX if max_bytes is None else int(max_bytes * UPLOADS_SHARE)
-        if self.used + size > most:
+        wanted = length - self._taken.get(upload, 0)
+        missing = self.used + wanted - most
+        ended = self._stalled(upload, missing, now)
+        if missing > sum(self._taken[each] for each in ended):
             raise Full(
                 f"unfinished uploads have {self.used} bytes, and may have {most}, a share of the"
                 " store's quota: try again when others have ended, or give the store a larger quota"
             )
-        self.used += size
+        for each in ended:
+            self.give_back(each)
+        self._taken[upload] = length
+        self.used += wanted
+        return ended
 
-    def give_back(self, size: int) -> None:
+    def _stalled(self, upload: Upload, missing: int, now: float) -> list[Upload]:
+        """Give other uploads that stalled, the first ones first, until they free so much."""
+        found: list[Upload] = []
+        if missing <= 0:
+            return found
+        for each in sorted(self._taken, key=lambda each: each.waits_since):
+            if missing <= 0 or now - each.waits_since < STALLED_SECONDS:
+                break
+            if each is not upload:
+                found.append(each)
+                missing -= self._taken[each]
+        return found
+
+    def give_back(self, upload: Upload) -> None:
         """Let go of what an upload had taken, that has ended in whatever way."""
-        self.used -= size
+        self.used -= self._taken.pop(upload, 0)
 
 
 class Upload:
     """Cuts what comes into chunks, and keeps less than one of them."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, now: float, stop: Callable[[], None] = lambda: None) -> None:
         """Begin a file of this number."""
         self.number = number
+        self.stop = stop
+        """Ends it, when others need its room."""
         self.length = 0
         """Bytes that came so far."""
+        self.waits_since = now
+        """When it began to wait for its next chunk; infinite while it does not wait for that."""
         self._rest = bytearray()
         self._chunk_count = 0
 
@@ -101,6 +136,14 @@ def was_collected() -> Impossible:
     return Impossible(
         "the gateway was silent in the store for too long, so that another one collected what had"
         " come of this upload: send it again"
+    )
+
+
+def has_stalled() -> Busy:
+    """Give the refusal of an upload that had to end for others."""
+    return Busy(
+        f"less than {CHUNK_SIZE} bytes of this upload came in {STALLED_SECONDS:g} s, and others"
+        " needed its room: send it again"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import pytest
@@ -9,8 +10,8 @@ import pytest
 from peermesh import blocking
 from peermesh.gateways import WebHDFSGateway
 from peermesh.gateways.webhdfs.errors import Full
-from peermesh.gateways.webhdfs.limits import CHUNK_SIZE, FILE_SIZE_MAX
-from peermesh.gateways.webhdfs.uploads import UploadBudget
+from peermesh.gateways.webhdfs.limits import CHUNK_SIZE, FILE_SIZE_MAX, STALLED_SECONDS
+from peermesh.gateways.webhdfs.uploads import Upload, UploadBudget
 from peermesh.testing.webhdfs import RemoteException, WebHDFSClient
 
 QUOTA = 16 * CHUNK_SIZE
@@ -82,15 +83,55 @@ def test_unfinished_uploads_leave_room_for_others(
     assert gateway.statistics().upload_bytes == 0
 
 
+def begun(budget: UploadBudget, length: int, now: float = 0.0) -> Upload:
+    """Give an upload of which so much came then; the store may have 100 chunks."""
+    upload = Upload(1, now)
+    assert budget.take(upload, length, 100 * CHUNK_SIZE, now) == []
+    upload.feed(bytes(length))
+    return upload
+
+
 def test_the_budget_of_uploads_is_shared_and_given_back() -> None:
-    budget = UploadBudget()
-    budget.take(40, 100)
-    budget.take(10, 100)
-    with pytest.raises(Full, match="have 50 bytes, and may have 50"):
-        budget.take(1, 100)
-    budget.take(1, 102)
-    budget.give_back(40)
-    budget.take(39, 100)
-    assert budget.used == 50
+    budget, chunk = UploadBudget(), CHUNK_SIZE
+    large, other = begun(budget, 40 * chunk), begun(budget, 10 * chunk)
+    with pytest.raises(Full, match=f"have {50 * chunk} bytes, and may have {50 * chunk}"):
+        budget.take(other, 1, 100 * chunk, 0)
+    budget.take(other, 1, 102 * chunk, 0)
+    budget.give_back(large)
+    budget.give_back(large)
+    assert budget.used == 10 * chunk + 1
+    budget.give_back(other)
+    assert budget.used == 0
     with pytest.raises(Full):
-        budget.take(FILE_SIZE_MAX, None)
+        budget.take(begun(budget, 2 * chunk), FILE_SIZE_MAX, None, 0)
+
+
+def test_what_is_less_than_a_chunk_takes_nothing_of_the_budget() -> None:
+    budget, chunk = UploadBudget(), CHUNK_SIZE
+    begun(budget, 50 * chunk)
+    small = begun(budget, chunk)
+    assert budget.used == 50 * chunk
+    with pytest.raises(Full):
+        budget.take(small, 1, 100 * chunk, 0)
+
+
+def test_uploads_that_stalled_first_end_when_others_need_their_room() -> None:
+    budget, chunk = UploadBudget(), CHUNK_SIZE
+    second, first, third = (begun(budget, 15 * chunk, now) for now in (2, 1, 3))
+    waits = begun(budget, 2 * chunk, 0)
+    waits.waits_since = math.inf  # For the store: that is nothing that its client could mend.
+    fresh = Upload(2, 50)
+    late = STALLED_SECONDS + 2.5
+    with pytest.raises(Full):
+        budget.take(fresh, 4 * chunk, 100 * chunk, STALLED_SECONDS + 0.9)
+    assert budget.take(fresh, 3 * chunk, 100 * chunk, late) == []
+    assert budget.used == 50 * chunk
+    fresh.feed(bytes(3 * chunk))
+    with pytest.raises(Full):
+        budget.take(fresh, 31 * chunk, 100 * chunk, late)
+    assert budget.used == 50 * chunk, "what would not be enough ends none"
+    assert budget.take(fresh, 16 * chunk, 100 * chunk, late) == [first, second]
+    assert budget.used == (3 + 16 + 15 + 2) * chunk
+    budget.give_back(first)
+    assert budget.used == (3 + 16 + 15 + 2) * chunk
+    assert budget.take(third, 14 * chunk, 100 * chunk, late + 10) == []

@@ -7,13 +7,19 @@ from contextlib import aclosing
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from endpoint.replicas.stores.store import Store
 from peermesh import Endpoint
-from peermesh.gateways.refusals import Busy
+from peermesh.gateways.refusals import Busy, Refusal
 from peermesh.gateways.webhdfs import service
-from peermesh.gateways.webhdfs.errors import Impossible
-from peermesh.gateways.webhdfs.limits import CHANGE_SECONDS, CHUNK_SIZE, UPLOAD_BATCH_CHUNKS
+from peermesh.gateways.webhdfs.errors import Full, Impossible
+from peermesh.gateways.webhdfs.limits import (
+    CHANGE_SECONDS,
+    CHUNK_SIZE,
+    STALLED_SECONDS,
+    UPLOAD_BATCH_CHUNKS,
+)
 from peermesh.gateways.webhdfs.nodes import gateway_key
 from peermesh.gateways.webhdfs.requests import Append, Create
 from peermesh.gateways.webhdfs.service import Service
@@ -159,3 +165,49 @@ async def test_a_change_that_others_are_always_faster_than_is_to_be_tried_again(
     assert times[0] == times[1], "once may be no race"
     assert CHANGE_SECONDS / 2 < times[-1] - began < CHANGE_SECONDS
     assert len(times) < 200
+
+
+class Stalling:
+    """Uploads whose clients send so much, and then neither more nor an end."""
+
+    def __init__(self, nursery: trio.Nursery, gateway: Service) -> None:
+        self._nursery = nursery
+        self._gateway = gateway
+        self.refusals: dict[str, Refusal] = {}
+
+    async def begin(self, name: str, chunks: int) -> None:
+        """Return when so much came."""
+        self._nursery.start_soon(self._upload, name, chunks)
+        await wait_all_tasks_blocked()
+
+    async def _upload(self, name: str, chunks: int) -> None:
+        try:
+            await write(self._gateway, create(name), pieces(chunks, 0, then=trio.sleep_forever))
+        except Refusal as refusal:
+            self.refusals[name] = refusal
+
+
+async def test_uploads_that_never_end_leave_room_for_those_that_end(store, mock_clock):
+    here = Service(store, NAME)
+    await here.prepare()
+    store.set_quota(max_bytes=64 * CHUNK_SIZE)
+    async with trio.open_nursery() as nursery:
+        stalling = Stalling(nursery, here)
+        await stalling.begin("first", 20)
+        mock_clock.jump(1)
+        await stalling.begin("second", 12)
+        await write(here, create("small"), pieces(1))
+        with pytest.raises(Full, match="unfinished uploads"):
+            await write(here, create("large"), pieces(5))
+        mock_clock.jump(STALLED_SECONDS - 1)
+        await write(here, create("large"), pieces(5))
+        await wait_all_tasks_blocked()
+        assert [*stalling.refusals] == ["first"], "only what it needed"
+        assert isinstance(stalling.refusals["first"], Busy)
+        assert "others needed its room: send it again" in str(stalling.refusals["first"])
+        assert here.uploads.used == 12 * CHUNK_SIZE
+        nursery.cancel_scope.cancel()
+    assert here.uploads.used == 0
+    while await here.collect():
+        pass
+    assert (await kinds(store)).count("chunk") == 1 + 5
