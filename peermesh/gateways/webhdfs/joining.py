@@ -28,6 +28,7 @@ from peermesh.gateways.webhdfs.paths import Path, path_text
 from peermesh.gateways.webhdfs.requests import Append, Concat, Truncate
 from peermesh.gateways.webhdfs.tree import Tree
 from stores.batch import Batch
+from wire.scalars import INTEGER_MAX
 
 
 def find_place(tree: Tree, path: Path) -> tuple[Place, Node]:
@@ -158,6 +159,9 @@ def concat(tree: Tree, request: Concat, now_ms: int) -> Batch:
 def _change(batch: Batch, place: Place, node: Node, now_ms: int) -> Batch:
     """Give a file its new entry, which is equal to no earlier one."""
     assert place.node is not None, "it was found there"
-    node = replace(node, modified_ms=max(now_ms, place.node.modified_ms + 1))
+    before_ms = place.node.modified_ms
+    # Earlier releases let clients note the largest number there is, behind which there is none.
+    later_ms = now_ms if before_ms == INTEGER_MAX else max(now_ms, before_ms + 1)
+    node = replace(node, modified_ms=later_ms)
     key = entry_key(place.directory.number, place.name)
     return batch.if_value(key, encode_node(place.node)).put(key, encode_node(node))

@@ -56,6 +56,11 @@ REPLICATION_MAX: Final = 32_767
 """Copies that a client may wish for: what Java's ``short`` holds. How many there are, the store's
 group decides."""
 
+TIME_MS_MAX: Final = 253_402_300_799_999
+"""Milliseconds since 1970 that a client may note as a time: the end of the year 9999, where the
+dates of most programs end. Each change of a file has a later time than the one before, so there has
+to be room behind."""
+
 LISTED_COUNT_MAX: Final = 50_000
 """Entries of a directory that LISTSTATUS gives: the answer is one JSON text of some 15 MB."""
 

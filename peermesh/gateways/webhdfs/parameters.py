@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from peermesh.gateways.refusals import InvalidRequest
-from peermesh.gateways.webhdfs.limits import REPLICATION_MAX, USER_SIZE_MAX
+from peermesh.gateways.webhdfs.limits import REPLICATION_MAX, TIME_MS_MAX, USER_SIZE_MAX
 from wire.scalars import INTEGER_MAX
 
 _ACTION: Final = re.compile(r"\A[r-][w-][x-]\Z")
@@ -45,7 +45,15 @@ class Parameters:
 
     def instant(self, name: str) -> int | None:
         """Give a parameter that is milliseconds since 1970; ``None`` for -1, as in HDFS."""
-        return None if self.text(name, "-1") == "-1" else self.number(name, 0)
+        if self.text(name, "-1") == "-1":
+            return None
+        number = self.number(name, 0)
+        if number > TIME_MS_MAX:
+            raise InvalidRequest(
+                f"{name}={number}: it is in milliseconds since 1970, up to {TIME_MS_MAX}, which is"
+                " the end of the year 9999"
+            )
+        return number
 
     def replication(self) -> int:
         """Give the number of copies that is wished for."""

@@ -11,6 +11,7 @@ import struct
 import threading
 import zlib
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -33,6 +34,7 @@ from peermesh.testing.webhdfs import URL_PREFIX, RemoteException, WebHDFSClient,
 from stores.actions import GuardKind
 from tests.peermesh.gateways.webhdfs.test_gateway import await_keys, await_more
 from wire.encoding import encode
+from wire.scalars import INTEGER_MAX
 
 
 def some_bytes(size: int, seed: int = 0) -> bytes:
@@ -319,6 +321,30 @@ def test_what_clients_note_is_kept_and_told(client):
         client.ask("PUT", url("/", "SETPERMISSION", permission="700"))
 
 
+def test_a_file_of_the_latest_time_is_changed_as_any_other(client):
+    client.create("/file", b"some", overwrite=False)
+    client.create("/other", b" more", overwrite=False)
+    latest = limits.TIME_MS_MAX
+    client.ask("PUT", url("/file", "SETTIMES", modificationtime=latest))
+    client.append("/file", b" things")
+    assert client.truncate("/file", 4)
+    client.concat("/file", ["/other"])
+    assert client.open("/file") == b"some more"
+    assert client.status("/file")["modificationTime"] == latest + 3
+
+
+def test_a_file_that_an_earlier_release_gave_the_largest_number_as_its_time_is_changed(
+    store, client
+):
+    client.create("/file", b"some", overwrite=False)
+    key = entry_key(0, "file")
+    node = replace(decode_node(store.get(key)), modified_ms=INTEGER_MAX)
+    store.put(key, encode_node(node)).result(limit())
+    client.append("/file", b" more")
+    assert client.open("/file") == b"some more"
+    assert client.status("/file")["modificationTime"] < limits.TIME_MS_MAX
+
+
 def test_a_digest_is_that_of_hdfs_whatever_the_file_is_made_of(client):
     content = some_bytes(3 * CHUNK_SIZE + 777)
     client.create("/whole", content, overwrite=False)
@@ -380,6 +406,8 @@ def test_access_attributes_and_trash_are_asked_for(client):
         ("PUT", "SETOWNER", {}),
         ("PUT", "SETOWNER", {"owner": "x" * (limits.USER_SIZE_MAX + 1)}),
         ("PUT", "SETTIMES", {"modificationtime": "soon"}),
+        ("PUT", "SETTIMES", {"modificationtime": limits.TIME_MS_MAX + 1}),
+        ("PUT", "SETTIMES", {"accesstime": 2**63 - 1}),
         ("PUT", "SETREPLICATION", {"replication": 0}),
         ("PUT", "SETREPLICATION", {"replication": limits.REPLICATION_MAX + 1}),
         ("POST", "CONCAT", {}),
