@@ -19,7 +19,7 @@ from peermesh.cli.numbers import Whole, counted
 from peermesh.cli.output import Output, note
 from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
-from peermesh.spark.letters import Letter, cursor_of, producer_of, read_letter
+from peermesh.spark.letters import Letter, cursor_of, producer_of, read_letter, sequence_of
 from wire.errors import InvalidData, SequenceUnknown
 
 if TYPE_CHECKING:
@@ -41,12 +41,16 @@ class _Replay:
     skips: bool
     done: Counter[str] = field(default_factory=Counter)
     """Letters that were put back, by log."""
+    repeated: Counter[str] = field(default_factory=Counter)
+    """Letters that were there already, from a replay that was killed."""
     skipped: int = 0
 
     @property
     def left(self) -> int:
         """How many letters may be put back still; of a piece if there is no limit."""
-        return PIECE_COUNT if self.limit is None else self.limit - self.done.total()
+        if self.limit is None:
+            return PIECE_COUNT
+        return self.limit - self.done.total() - self.repeated.total()
 
 
 @command()
@@ -95,10 +99,14 @@ async def _replay(mesh: Mesh, asked: _Replay, output: Output) -> None:
                 note(f"replayed {counted(asked.done.total(), 'dead letter')}")
     if asked.skipped:
         note(f"passed over {counted(asked.skipped, 'entry', 'entries')}: no dead letters")
-    if not asked.done:
+    logs = sorted(asked.done.keys() | asked.repeated.keys())
+    if not logs:
         output.announce("there is no dead letter to replay", event="nothing")
-    for log, count in sorted(asked.done.items()):
-        output.tell(f"{count} {on_a_line(log)}", event="replayed", log=log, count=count)
+    for log in logs:
+        count, repeated = asked.done[log], asked.repeated[log]
+        more = f", {repeated} more were there already" if repeated else ""
+        text = f"{count} {on_a_line(log)}{more}"
+        output.tell(text, event="replayed", log=log, count=count, repeated=repeated)
 
 
 class _Homes:
@@ -132,8 +140,9 @@ async def _put_back(asked: _Replay, entries: list[LogEntry], homes: _Homes) -> N
         log = await homes.log(name)
         home = letter.home(await log.partition_count())
         producer = producer_of(asked.dead, entry.partition, home)
+        sequence = sequence_of(entry.timestamp_ns, entry.offset)
         receipt = await log.append(
-            letter.value, letter.key, partition=home, producer=producer, sequence=entry.offset
+            letter.value, letter.key, partition=home, producer=producer, sequence=sequence
         )
         receipts.append((entry, name, receipt))
     for entry, name, receipt in receipts:
@@ -141,10 +150,11 @@ async def _put_back(asked: _Replay, entries: list[LogEntry], homes: _Homes) -> N
             await receipt.applied()
         except SequenceUnknown as error:
             raise CommandFailed(
-                f"{_place(asked, entry)} was replayed long ago: {error}",
+                f"{_place(asked, entry)} was replayed long ago, or its log was made anew where a"
+                f" clock is behind: {error}",
                 hint="to put it back once more, append it: peermesh log append",
             ) from None
-        asked.done[name] += 1
+        (asked.repeated if receipt.is_repeated() else asked.done)[name] += 1
 
 
 def _letter_of(asked: _Replay, entry: LogEntry) -> Letter | None:

@@ -59,6 +59,16 @@ def producer_of(dead: str, dead_partition: int, partition: int) -> str:
     return f"replay/{dead}/{dead_partition}/{partition}"
 
 
+def sequence_of(timestamp_ns: int, offset: int) -> int:
+    """Number a letter for its producer, by when it was appended and its offset.
+
+    The numbers of a partition grow, since its times never go back, and a letter has the same one
+    each time. An offset alone would not do: a log that is made anew begins at 0 again, and its
+    letters would be taken for those of before.
+    """
+    return timestamp_ns + offset
+
+
 def cursor_of(into: str | None) -> str:
     """Name the consumer of the dead letters that were put back, or put into a log by name."""
     return "replay" if into is None else f"replay/{into}"

@@ -10,7 +10,7 @@ import pytest
 
 from peermesh.blocking import Endpoint
 from peermesh.cli import log_replay
-from peermesh.spark.letters import Letter, read_letter
+from peermesh.spark.letters import Letter, read_letter, sequence_of
 from peermesh.testing.time_limits import limit
 from tests.peermesh.commands import run
 from wire.errors import InvalidData
@@ -76,7 +76,7 @@ def test_letters_go_back_to_their_partitions_once_however_often_it_is_repeated(m
     assert put_back(orders) == expected(range(20))
     bury(dead, range(20, 23))
     line = json.loads(replay("--json").stdout)
-    assert line == {"v": 1, "event": "replayed", "log": "orders", "count": 3}
+    assert line == {"v": 1, "event": "replayed", "log": "orders", "count": 3, "repeated": 0}
     assert put_back(orders) == expected(range(23))
 
 
@@ -86,8 +86,39 @@ def test_a_replay_that_is_killed_before_it_notes_what_it_did_repeats_nothing(mes
     assert replay(code=("-c", DYING)).returncode == -9
     assert put_back(orders), "some letters were put back"
     assert dead.committed("replay") == {}
-    assert replay().returncode == 0
+    again = replay("--limit", "12")
+    assert (again.stdout, again.returncode) == ("2 orders, 10 more were there already\n", 0)
+    assert replay("--limit", "9").stdout == "8 orders\n"
     assert put_back(orders) == expected(range(20))
+
+
+def test_letters_of_a_log_that_was_made_anew_are_put_back_too(mesh):
+    endpoint, orders, dead, replay = mesh
+    bury(dead, range(20))
+    assert replay().stdout == "20 orders\n"
+    dead.close()
+    anew = endpoint.attach_log("dead", partitions=2)
+    assert anew.offsets()[0].end == 0
+    bury(anew, range(20, 30))
+    assert replay().stdout == "10 orders\n"
+    assert put_back(orders) == expected(range(30))
+
+
+def test_letters_that_are_there_are_told_and_not_counted(mesh):
+    _, orders, dead, replay = mesh
+    bury(dead, range(6))
+    assert replay().stdout == "6 orders\n"
+    dead.commit("replay", {0: 0, 1: 0}).result(limit())
+    line = json.loads(replay("--json").stdout)
+    assert line == {"v": 1, "event": "replayed", "log": "orders", "count": 0, "repeated": 6}
+    assert put_back(orders) == expected(range(6))
+
+
+def test_the_numbers_of_letters_grow_and_are_those_of_one_log():
+    once = 1_700_000_000 * 10**9
+    of_a_log = [sequence_of(*each) for each in ((once, 0), (once, 1), (once, 2), (once + 5, 3))]
+    assert of_a_log == sorted(set(of_a_log))
+    assert sequence_of(once + 10**9, 0) > of_a_log[-1], "made anew, it begins at 0 again"
 
 
 def test_it_can_go_in_steps_and_into_another_log(mesh):

@@ -513,12 +513,20 @@ SPARK = [
         "a dead letter goes back once",
         "a replay that was killed before it noted where it is appends its letters again",
         "peermesh/cli/log_replay.py",
-        "producer=producer, sequence=entry.offset\n",
+        "producer=producer, sequence=sequence\n",
         "producer=None, sequence=None\n",
         (
             "tests/peermesh/test_cli_log_replay.py"
             "::test_a_replay_that_is_killed_before_it_notes_what_it_did_repeats_nothing",
         ),
+    ),
+    Safeguard(
+        "letters of a log that was made anew are others",
+        "dead letters are told as replayed, and are lost when retention takes them",
+        "peermesh/spark/letters.py",
+        "    return timestamp_ns + offset\n",
+        "    return offset\n",
+        ("tests/peermesh/test_cli_log_replay.py",),
     ),
     Safeguard(
         "a ledger does a batch once",
