@@ -27,6 +27,7 @@ from peermesh.spark.records import (
     staged_key,
     staged_prefix,
 )
+from stores.batch import Batch
 from stores.log.limits import APPEND_COUNT_MAX, PRODUCER_WINDOW
 from stores.log.runs import partition_of
 from wire.encoding import encode
@@ -113,13 +114,16 @@ class _Publisher:
         """Publish rows, and move the mark, both or none."""
         changes = put_rows(move_mark(self._query, self.mark, after), rows, is_upsert=is_upsert)
         count_rows(changes, self._query, self.counts)
-        if self.mark.token:
+        if self.mark.is_under_way:
             changes.erase(staged_key(self._query, self.mark.token, self.mark.piece))
+        self._apply(changes, rows)
+        self.mark, self.counts = after, Counts()
+
+    def _apply(self, changes: Batch, rows: Sequence[Row]) -> None:
         try:
             self._store.batch(changes).result(self._seconds)
         except GuardFailed as error:
             raise self._conflict(error, rows) from None
-        self.mark, self.counts = after, Counts()
 
     def _conflict(self, error: GuardFailed, rows: Sequence[Row]) -> Exception:
         reader = self._store.at_master()
@@ -131,9 +135,24 @@ class _Publisher:
                 f"writeMode append: store {self._store.name()} has {_named(there)} already: nothing"
                 " of the batch is written; write with upsert, or leave out what is there"
             )
+        return self._two_writers()
+
+    def _two_writers(self) -> ReplayConflict:
         return ReplayConflict(
             f"two writers publish as {self._query}: stop one of them, or give them writeId or"
             " checkpoints of their own"
+        )
+
+    def _gone(self) -> ReplayConflict:
+        """Say what became of a staged piece that is not there."""
+        mark, key = self.mark, sink_key(self._query)
+        if read_mark(self._store.at_master().get(key)) != mark:
+            return self._two_writers()
+        return ReplayConflict(
+            f"batch {mark.batch} of {self._query}: the staged piece {mark.piece + 1} of"
+            f" {mark.piece_count} is gone from store {self._store.name()}: stop every other driver"
+            f" of the query, erase the key {key!r}, and start the query again, which then"
+            " writes the batch anew"
         )
 
     def stage(self, batch: int, pieces: Sequence[Sequence[Row]]) -> None:
@@ -153,15 +172,26 @@ class _Publisher:
         while self.mark.is_under_way:
             mark = self.mark
             staged = self._store.at_master().get(staged_key(self._query, mark.token, mark.piece))
-            assert isinstance(staged, tuple), mark
+            if not isinstance(staged, tuple):
+                raise self._gone()
             is_last = mark.piece + 1 == mark.piece_count
             after = Mark(mark.batch, mark.token, mark.piece + 1, mark.piece_count)
             self.move(Mark(mark.batch) if is_last else after, staged)
 
     def sweep(self) -> None:
-        """Erase what was staged by somebody who was killed before it was decided on."""
-        left = self._store.at_master().entries(prefix=staged_prefix(self._query))
-        for receipt in [self._store.erase(entry.key) for entry in left]:
+        """Erase what was staged and not decided on; from here on it never can be.
+
+        Another driver may have staged it a moment ago, and be about to decide. So the mark changes
+        before anything is erased: a decision holds only for the mark that was found before.
+        """
+        found = self._store.at_master().entries(prefix=staged_prefix(self._query))
+        left = [entry.key for entry in found]
+        if not left:
+            return
+        after = Mark(self.mark.batch, uuid.uuid4().hex)
+        self._apply(move_mark(self._query, self.mark, after), ())
+        self.mark = after
+        for receipt in [self._store.erase(key) for key in left]:
             receipt.result(self._seconds)
 
 

@@ -120,7 +120,8 @@ class Mark:
 
     batch: int = -1
     token: str = ""
-    """Names the staged pieces; empty if there are none."""
+    """Names the staged pieces. Without any it is empty, or names the sweep that came before: so
+    that of two marks of one batch the later one differs."""
     piece: int = 0
     """The next one."""
     piece_count: int = 0

@@ -8,7 +8,7 @@ import pytest
 
 from peermesh.blocking import Endpoint
 from peermesh.spark.options import Writing
-from peermesh.spark.publication import publish_in_log, publish_in_store
+from peermesh.spark.publication import _Publisher, publish_in_log, publish_in_store
 from peermesh.spark.records import (
     PIECE_COUNT_MAX,
     Counts,
@@ -99,6 +99,80 @@ def test_what_was_staged_and_not_decided_on_is_swept(store):
     assert leftovers(store) == []
 
 
+class Interrupted:
+    """A store at which something else happens right before the next change of what is there."""
+
+    def __init__(self, store, meanwhile):
+        self._store = store
+        self._meanwhile = meanwhile
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def _interrupt(self):
+        meanwhile, self._meanwhile = self._meanwhile, lambda: None
+        meanwhile()
+
+    def batch(self, changes):
+        self._interrupt()
+        return self._store.batch(changes)
+
+    def erase(self, key):
+        self._interrupt()
+        return self._store.erase(key)
+
+
+def test_a_driver_cannot_decide_on_pieces_that_a_later_one_has_swept(store):
+    def restart():
+        later = _Publisher(store, "q", 30)
+        later.complete()
+        later.sweep()  # and it is killed
+
+    with pytest.raises(ReplayConflict, match="two writers publish as q"):
+        publish(Interrupted(store, restart), 0, MANY)
+    assert content(store) == {}
+    assert publish(store, 0, MANY)
+    assert content(store) == dict(MANY)
+    assert leftovers(store) == []
+    assert counts(store) == Counts(len(MANY))
+    assert read_mark(store.at_master().get(sink_key("q"))) == Mark(0)
+
+
+def test_what_is_decided_on_at_this_moment_is_not_swept(store):
+    pieces = [(("a", 1), ("b", 1)), (("c", 1),)]
+    for number, piece in enumerate(pieces):
+        store.put(staged_key("q", "t", number), piece).result(limit())
+    earlier = _Publisher(store, "q", 30)
+    later = _Publisher(Interrupted(store, lambda: earlier.move(Mark(7, "t", 0, 2), ())), "q", 30)
+    with pytest.raises(ReplayConflict, match="two writers publish as q"):
+        later.sweep()
+    assert not publish(store, 7, [("other", 1)])
+    assert content(store) == {"a": 1, "b": 1, "c": 1}
+    assert leftovers(store) == []
+
+
+def test_a_second_driver_that_completes_a_batch_learns_of_the_first(store):
+    store.put(staged_key("q", "t", 0), (("a", 1),)).result(limit())
+    store.put(sink_key("q"), write_mark(Mark(7, "t", 0, 1))).result(limit())
+    late = _Publisher(store, "q", 30)
+    assert publish(store, 8, [("b", 2)])
+    with pytest.raises(ReplayConflict, match="two writers publish as q"):
+        late.complete()
+    assert content(store) == {"a": 1, "b": 2}
+
+
+def test_a_piece_that_is_gone_is_told_with_the_key_to_erase_and_then_the_batch_comes_anew(store):
+    store.put(sink_key("q"), write_mark(Mark(7, "t", 1, 2))).result(limit())
+    with pytest.raises(ReplayConflict) as caught:
+        publish(store, 7, [("a", 1)])
+    text = str(caught.value)
+    assert text.startswith("batch 7 of q: the staged piece 2 of 2 is gone from store table: stop")
+    assert f"erase the key {sink_key('q')!r}" in text
+    store.erase(sink_key("q")).result(limit())
+    assert publish(store, 7, [("a", 1)])
+    assert content(store) == {"a": 1}
+
+
 def test_append_refuses_a_key_that_is_there_and_then_changes_nothing(store):
     assert publish(store, 0, [("a", 1)], APPEND)
     with pytest.raises(GuardFailed, match="store table has the key 'a' already: nothing"):
@@ -129,8 +203,6 @@ def test_what_became_of_rows_is_counted_once(store, many):
 
 
 def test_a_writer_that_was_overtaken_learns_of_it(store):
-    from peermesh.spark.publication import _Publisher
-
     for batch in (0, 1):  # the first one finds no mark, the second one another's
         late = _Publisher(store, "q", 30)
         assert publish(store, batch, [("a", batch)])
