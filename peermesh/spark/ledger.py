@@ -5,6 +5,7 @@ A job is a name. Its latest run may write, and fences all earlier ones.
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -19,11 +20,13 @@ from peermesh.spark.records import (
     batch_done,
     job_key,
     last_batch,
+    named,
     note_batch,
     query_key,
     unit_key,
     units_prefix,
 )
+from peermesh.spark.turns import Place, Turns
 from stores.batch import Batch
 from wire.encoding import encode
 from wire.errors import GuardFailed, InvalidData
@@ -39,6 +42,12 @@ OnBatch: TypeAlias = "Callable[[DataFrame, int], Batch | None]"
 ForeachBatch: TypeAlias = "Callable[[DataFrame, int], None]"
 
 QUERY_ID = "sql.streaming.queryId"
+
+RUN_ID = "spark.jobGroup.id"
+"""Of the jobs of a query that is a stream, Spark names the group after the run of the query."""
+
+_turns = Turns()
+_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,31 +68,44 @@ class Ledger:
         self._run = Table({"token": uuid.uuid4().hex, "began": datetime.now(UTC)})
         store.put(job_key(job), self._run).result(ANSWER_SECONDS)
 
-    def once(self, on_batch: OnBatch, query: str | None = None) -> ForeachBatch:
+    def once(
+        self, on_batch: OnBatch, query: str | None = None, *, name: str | None = None
+    ) -> ForeachBatch:
         """Make a function for ``foreachBatch``, which runs ``on_batch`` for what is not done.
 
         What ``on_batch`` returns, a batch of changes of the store or ``None``, happens together
         with the note that it is done: once. What it does elsewhere happens at least once.
         ``query`` is the query's id, which its checkpoint keeps, unless another name is given.
+
+        Call the function once for each batch. If one ``foreachBatch`` calls several, give each but
+        the first a ``name``, for as long as the checkpoint lives: without, the second one raises
+        ``InvalidData``, as the batch is done.
         """
+        function = object()
 
         def foreach_batch(frame: DataFrame, batch: int) -> None:
-            self._do(on_batch, frame, batch, query or _query_of(frame))
+            identity = named(query or _query_of(frame), name)
+            place = ("query", self._store.name(), self._job, identity)
+            is_second = _take_turn(place, frame, batch, function)
+            if not self._do(on_batch, frame, batch, identity) and is_second:
+                raise _second(batch, identity, "once(function, name='second')")
 
         return foreach_batch
 
-    def _do(self, on_batch: OnBatch, frame: DataFrame, batch: int, query: str) -> None:
+    def _do(self, on_batch: OnBatch, frame: DataFrame, batch: int, query: str) -> bool:
         key = query_key(self._job, query)
         last = self._store.at_master().get(key)
         if batch <= last_batch(last):
-            return
+            return False
         changes = batch_done(self._run, self._job, on_batch(frame, batch) or Batch())
         note_batch(changes, key, last, batch, datetime.now(UTC))
         _apply(self._store, changes, self._job, self._run)
+        return True
 
-    def last_batch(self, query: str) -> int | None:
-        """Give the last batch that is done of a query; ``None`` if there is none."""
-        found = last_batch(self._store.at_master().get(query_key(self._job, query)))
+    def last_batch(self, query: str, *, name: str | None = None) -> int | None:
+        """Give the last batch that is done of a query, by what has this name; ``None`` if none."""
+        key = query_key(self._job, named(query, name))
+        found = last_batch(self._store.at_master().get(key))
         return None if found < 0 else found
 
     def work(self, fingerprint: str, peers: str | None = None) -> Work:
@@ -170,13 +192,34 @@ def _query_of(frame: DataFrame) -> str:
     return query
 
 
+def _take_turn(place: Place, frame: DataFrame, batch: int, function: object) -> bool:
+    """Tell whether another function had this batch before, in the same run of the query."""
+    session = getattr(frame, "sparkSession", None)
+    context = getattr(session, "sparkContext", None)  # A session over Spark Connect has none.
+    run = None if context is None else context.getLocalProperty(RUN_ID)
+    with _lock:
+        return _turns.take(place, run, batch, function)
+
+
+def _second(batch: int, identity: str, example: str) -> InvalidData:
+    return InvalidData(
+        f"batch {batch} of {identity} is done by another function of the same foreachBatch, and"
+        f" this one did nothing: give this one a name, as in {example}, and leave the other one as"
+        " it is; make each of them once, outside of foreachBatch"
+    )
+
+
 def upsert_batch(
-    store: AnyStore, *key_columns: str, value_column: str | None = None
+    store: AnyStore, *key_columns: str, value_column: str | None = None, name: str | None = None
 ) -> ForeachBatch:
     """Make a function for ``foreachBatch`` that puts each row under its key, exactly once.
 
     It is the way for queries in update mode, which Spark does not let into a sink in Python. It
     publishes as the sink does, from the driver.
+
+    Call the function once for each batch. If one ``foreachBatch`` calls several for the same store,
+    give each but the first a ``name``, for as long as the checkpoint lives: without, the second one
+    raises ``InvalidData``, as the batch is written.
     """
     from peermesh.spark.options import NullKeys, Writing
     from peermesh.spark.publication import publish_in_store
@@ -185,10 +228,15 @@ def upsert_batch(
     shape = Shape(key_columns, value_column)
     if not key_columns:
         raise InvalidData("say which columns are the key: upsert_batch(store, 'a', 'b')")
+    function = object()
 
     def foreach_batch(frame: DataFrame, batch: int) -> None:
         reader = RowReader(shape, frame.schema, NullKeys.FAIL)
         taken = reader.take(frame.toArrow().to_batches(), f"batch {batch}")
-        publish_in_store(store, _query_of(frame), batch, taken, Writing.UPSERT, ANSWER_SECONDS)
+        identity = named(_query_of(frame), name)
+        is_second = _take_turn(("sink", store.name(), identity), frame, batch, function)
+        is_new = publish_in_store(store, identity, batch, taken, Writing.UPSERT, ANSWER_SECONDS)
+        if is_second and not is_new:
+            raise _second(batch, identity, "upsert_batch(store, 'a', name='second')")
 
     return foreach_batch

@@ -71,6 +71,15 @@ def query_key(job: str, query: str) -> Value:
     return (RESERVED, "query", job, query)
 
 
+def named(query: str, name: str | None) -> str:
+    """Give the identity of one of several functions of a query; without a name, of the query."""
+    if name is None:
+        return query
+    if not name:
+        raise InvalidData("name='' is none: give a text, as in name='second', or leave it away")
+    return f"{query}/{name}"
+
+
 def unit_key(job: str, fingerprint: str, unit: Value) -> Value:
     """Give the key of a unit of work."""
     return (RESERVED, "unit", job, fingerprint, unit)

@@ -494,6 +494,14 @@ SPARK = [
         ("tests/peermesh/spark/test_publication.py",),
     ),
     Safeguard(
+        "a second function of a batch is told that it did nothing",
+        "of two functions in one foreachBatch the second writes nothing, and no error says so",
+        "peermesh/spark/turns.py",
+        "        is_second = last[:2] == (run, batch) and last[2] is not function\n",
+        "        is_second = False\n",
+        ("tests/peermesh/spark/test_ledger.py",),
+    ),
+    Safeguard(
         "each partition of a log has a producer of the sink's own",
         "a batch that was cut between two partitions is not completed, or doubled",
         "peermesh/spark/publication.py",
@@ -540,7 +548,7 @@ SPARK = [
         "a ledger does a batch once",
         "a driver that is killed before Spark notes a batch counts it twice",
         "peermesh/spark/ledger.py",
-        "        if batch <= last_batch(last):\n            return\n",
+        "        if batch <= last_batch(last):\n            return False\n",
         "",
         ("tests/peermesh/spark/test_killed_writers.py",),
     ),

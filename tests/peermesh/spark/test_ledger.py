@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from peermesh import Batch
-from peermesh.spark import JobFenced, Ledger, ReplayConflict, fingerprint
-from peermesh.spark.records import is_reserved
+from peermesh.spark import JobFenced, Ledger, ReplayConflict, fingerprint, upsert_batch
+from peermesh.spark.records import Mark, is_reserved, read_mark, sink_key
+from peermesh.spark.turns import PLACES_MAX, Turns
 from peermesh.testing.time_limits import limit
 from wire.errors import InvalidData
 
@@ -24,6 +25,17 @@ def store(mesh, group, request):
 
 
 FRAME = SimpleNamespace()
+
+
+def frame_of(run, query="id", **more):
+    """Make a frame of a query, as Spark hands it to what is in ``foreachBatch``."""
+    properties = {"sql.streaming.queryId": query, "spark.jobGroup.id": run}
+    context = SimpleNamespace(getLocalProperty=properties.get)
+    return SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context), **more)
+
+
+def counting(key):
+    return lambda frame, batch: Batch().increment(key)
 
 
 def test_a_batch_is_done_once(store):
@@ -42,6 +54,73 @@ def test_a_batch_is_done_once(store):
     assert calls == [0, 1, 2]
     assert store.at_master().get("rows") == 30
     assert (again.last_batch("q"), again.last_batch("other")) == (2, None)
+
+
+def test_a_second_function_of_a_batch_is_refused_and_a_name_makes_it_another(store):
+    ledger = Ledger(store, "count")
+    first, second = ledger.once(counting("one")), ledger.once(counting("two"))
+    first(frame_of("run 1"), 0)
+    with pytest.raises(InvalidData, match=r"batch 0 of id is done by another .* name='second'"):
+        second(frame_of("run 1"), 0)
+    second = ledger.once(counting("two"), name="second")
+    for run, batch in [("run 2", 0), ("run 2", 1), ("run 2", 1)]:
+        first(frame_of(run), batch)
+        second(frame_of(run), batch)
+    assert [store.at_master().get(key) for key in ("one", "two")] == [2, 2]
+    assert (ledger.last_batch("id"), ledger.last_batch("id", name="second")) == (1, 1)
+    assert ledger.last_batch("id", name="third") is None
+    with pytest.raises(InvalidData, match="name='' is none"):
+        ledger.once(counting("two"), name="")(frame_of("run 2"), 2)
+
+
+def test_a_batch_that_is_repeated_after_a_restart_is_recognized_by_another_function(store):
+    ledger = Ledger(store, "count")
+    for run in ("run 1", "run 2"):  # of one process
+        ledger.once(counting("one"))(frame_of(run), 0)
+    each = [ledger.once(counting("one")) for _ in range(2)]
+    for batch in (1, 2):  # a function may have the one batch, and another function the next
+        each[batch - 1](frame_of("run 2"), batch)
+    assert store.at_master().get("one") == 3
+
+
+def test_what_is_given_as_a_query_has_one_function_for_each_batch_too(store):
+    ledger = Ledger(store, "count")
+    ledger.once(counting("one"), "q")(frame_of("run"), 0)
+    with pytest.raises(InvalidData, match="batch 0 of q is done by another function"):
+        ledger.once(counting("two"), "q")(frame_of("run"), 0)
+    Ledger(store, "other").once(counting("two"), "q")(frame_of("run"), 0)
+    assert store.at_master().get("two") == 1
+
+
+def test_a_second_upsert_of_a_batch_is_refused_and_a_name_makes_it_another(store):
+    pa, types = pytest.importorskip("pyarrow"), pytest.importorskip("pyspark.sql.types")
+    schema = types.StructType().add("k", types.StringType()).add("v", types.StringType())
+    rows = pa.table({"k": ["a"], "v": ["x"]})
+    frame = frame_of("run 1", schema=schema, toArrow=lambda: rows)
+    first = upsert_batch(store, "k", value_column="v")
+    for _ in range(2):  # what failed behind it is tried again
+        first(frame, 7)
+    with pytest.raises(InvalidData, match=r"batch 7 of id is done by another .* name='second'"):
+        upsert_batch(store, "v", value_column="k")(frame, 7)
+    upsert_batch(store, "v", value_column="k", name="second")(frame, 7)
+    upsert_batch(store, "k", value_column="v")(
+        frame_of("run 2", schema=schema, toArrow=lambda: rows), 7
+    )
+    found = {key: value for key, value in store.at_master().items() if not is_reserved(key)}
+    assert found == {"a": "x", "x": "a"}
+    assert read_mark(store.at_master().get(sink_key("id"))) == Mark(7), "today's key"
+
+
+def test_a_process_remembers_the_turns_of_the_latest_queries():
+    turns = Turns()
+    assert not turns.take(("old",), "run", 0, "f")
+    for number in range(PLACES_MAX - 1):
+        assert not turns.take((f"q{number}",), "run", 0, "f")
+    assert turns.take(("old",), "run", 0, "g")
+    assert not turns.take(("new",), "run", 0, "f")
+    assert turns.take(("old",), "run", 0, "h"), "it was asked about lately"
+    assert not turns.take(("q0",), "run", 0, "g"), "it was not"
+    assert not turns.take(("new",), None, 0, "g"), "a run that is not known is another one"
 
 
 def test_a_batch_that_fails_is_not_done(store):

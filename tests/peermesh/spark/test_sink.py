@@ -183,6 +183,36 @@ def test_a_query_in_update_mode_upserts_and_a_store_is_a_table(
     assert [row.value for row in entries.where("key = '7'").collect()] == ["seven"]
 
 
+def test_two_upserts_of_one_query_into_one_store_need_a_name(
+    spark, orders, table, tmp_path, finish
+):
+    from pyspark.errors import StreamingQueryException
+
+    store, _ = table
+
+    def run(*functions):
+        def on_batch(frame, batch):
+            functions[0](frame.where("partition = 0"), batch)
+            functions[1](frame.where("partition = 1"), batch)
+
+        frame = stream(spark, orders).select("partition", "offset", "n")
+        finish(frame.writeStream.foreachBatch(on_batch), tmp_path)
+
+    def upsert(**options):
+        return upsert_batch(store, "partition", "offset", value_column="n", **options)
+
+    with pytest.raises(StreamingQueryException, match="done by another function of the same"):
+        run(upsert(), upsert())
+    first, second = upsert(), upsert(name="second")
+    for _ in range(2):
+        run(first, second)
+        forget_last_commit(tmp_path)
+        first = upsert()  # of the same process, and of another run of the query
+    assert content(store) == {
+        (partition, offset): offset for partition in (0, 1) for offset in range(30)
+    }
+
+
 def test_an_upsert_with_a_null_key_is_refused_by_column_and_row(spark, table):
     store, _ = table
     frame = spark.sql("SELECT * FROM VALUES ('a', 1), (NULL, 2) AS (k, v)")
