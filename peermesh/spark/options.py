@@ -166,6 +166,10 @@ SOURCE_OF_LOGS: Final = (
 SINK: Final = ("keyColumns", "topicColumn", "valueColumn", "writeMode", "nullKeys", "writeId")
 """Options of the sink alone."""
 
+SINK_OF_TABLES: Final = ("writeId",)
+"""Options of the sink alone, where it writes no stream. Batches of a stream count anew with each
+checkpoint: under an id that lasts for longer, those of a second one would be taken for done."""
+
 
 def check_names(given: Mapping[str, str]) -> None:
     """Raise ``InvalidData`` for an option that neither source nor sink has."""
@@ -211,9 +215,11 @@ def read_source_options(given: Mapping[str, str], cores: int | None = None) -> S
     )
 
 
-def read_sink_options(given: Mapping[str, str]) -> SinkOptions:
+def read_sink_options(given: Mapping[str, str], *, is_stream: bool = False) -> SinkOptions:
     """Read where to write, by names that Spark takes in any case; raises ``InvalidData``."""
     found = _found(given)
+    if is_stream:
+        _refuse(found, SINK_OF_TABLES, "of df.write: the checkpoint of a stream says who it is")
     theirs = (*SOURCE, *SOURCE_OF_LOGS)
     _refuse(found, theirs, "of the source: it says how rows are read, and here they are written")
     return SinkOptions(

@@ -139,8 +139,8 @@ class _Publisher:
 
     def _two_writers(self) -> ReplayConflict:
         return ReplayConflict(
-            f"two writers publish as {self._query}: stop one of them, or give them writeId or"
-            " checkpoints of their own"
+            f"two writers publish as {self._query}: stop one of them; two streams need a checkpoint"
+            " each, and two runs of df.write a writeId each"
         )
 
     def _gone(self) -> ReplayConflict:

@@ -113,7 +113,7 @@ class MeshStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Publish a batch, or find that it is published."""
-        self._sink.publish(messages, self._sink.options.write_id or "", batchId)
+        self._sink.publish(messages, "", batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Nothing is to be undone: nothing was staged, or the batch is decided."""

@@ -324,7 +324,7 @@ class MeshSource(DataSource):
         """Write a stream; in mode complete, keys that are gone from the result stay."""
         from peermesh.spark.sink import MeshStreamWriter, Sink
 
-        return MeshStreamWriter(Sink(read_sink_options(self._given), schema))
+        return MeshStreamWriter(Sink(read_sink_options(self._given, is_stream=True), schema))
 
 
 class FilteringMeshSource(MeshSource):

@@ -95,6 +95,24 @@ def test_an_option_of_the_source_is_refused_by_the_sink(name, value):
     assert read_source_options({**LOG, name.upper(): value})
 
 
+def test_a_stream_has_no_write_id():
+    with pytest.raises(InvalidData, match=r"option writeId is of df.write: the checkpoint of a st"):
+        read_sink_options({**LOG, "WRITEID": "x"}, is_stream=True)
+    assert read_sink_options({**LOG, "writeId": "x"}).write_id == "x"
+    assert read_sink_options(LOG, is_stream=True).write_id is None
+
+
+def test_what_spark_makes_reads_its_options_as_those_of_a_stream_or_of_a_table():
+    types = pytest.importorskip("pyspark.sql.types")
+    from peermesh.spark.source import MeshSource
+
+    schema = types.StructType().add("value", types.StringType())
+    source = MeshSource({**LOG, "writeId": "x"})
+    assert source.writer(schema, overwrite=False)
+    with pytest.raises(InvalidData, match="option writeId is of"):
+        source.streamWriter(schema, overwrite=False)
+
+
 def test_an_option_of_logs_is_refused_where_a_store_is_read():
     store = {"peers": "a:1", "store": "totals"}
     with pytest.raises(InvalidData, match="startingOffsets is of logs"):
