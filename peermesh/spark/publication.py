@@ -195,36 +195,52 @@ class _Publisher:
             receipt.result(self._seconds)
 
 
-def publish_in_log(log: Log, query: str, batch: int, rows: Sequence[Row], seconds: float) -> None:
+def publish_in_log(
+    log: Log,
+    query: str,
+    batch: int,
+    rows: Sequence[Row],
+    seconds: float,
+    *,
+    is_repeatable: bool = True,
+) -> None:
     """Append a batch of a query, once: what has no key goes to the one partition of the query.
 
     Rows with keys go where their keys belong, and each partition has a producer of its own: so
     a repetition finds in each what was appended there, whatever was missing in others.
+
+    A log remembers so many producers, and no more. What is not repeatable takes none: ``query`` is
+    of this call alone then, and as long as it lasts, the handle of the log asks again for what has
+    no receipt, and has it once.
     """
-    count = log.partition_count()
+    count, number = log.partition_count(), batch if is_repeatable else None
     without = [row for row in rows if row[0] is None]
     if without:
         partition = partition_of(encode(f"spark/{query}"), count)
-        _append(log, (query, partition), batch, without, seconds)
+        _append(log, (query, partition), number, without, seconds)
     by_partition: dict[int, list[Row]] = {}
     for row in rows:
         if row[0] is not None:
             by_partition.setdefault(partition_of(encode(row[0]), count), []).append(row)
     for partition, found in sorted(by_partition.items()):
-        _append(log, (f"{query}/{partition}", partition), batch, found, seconds)
+        _append(log, (f"{query}/{partition}", partition), number, found, seconds)
 
 
 def _append(
-    log: Log, place: tuple[str, int], batch: int, rows: Sequence[Row], seconds: float
+    log: Log, place: tuple[str, int], batch: int | None, rows: Sequence[Row], seconds: float
 ) -> None:
-    """Append rows to a partition, as a producer."""
+    """Append rows to a partition: of a batch with a number as a producer, otherwise as none."""
     pieces = _cut(rows)
+    producer, partition = place
+    if batch is None:
+        for piece in pieces:
+            log.append_entries(piece, partition=partition).result(seconds)
+        return
     if len(pieces) > PIECES_MAX:
         raise InvalidData(
             f"a batch of {len(rows):,} rows takes {len(pieces):,} appends, {PIECES_MAX:,} are"
             " allowed: make batches smaller with maxOffsetsPerTrigger"
         )
-    producer, partition = place
     for number, piece in enumerate(pieces):
         log.append_entries(
             piece,

@@ -77,9 +77,17 @@ class Sink:
         return Written(query, partition, context.attemptNumber(), taken)
 
     def publish(
-        self, messages: Sequence[WriterCommitMessage | None], identity: str, batch: int
+        self,
+        messages: Sequence[WriterCommitMessage | None],
+        identity: str,
+        batch: int,
+        *,
+        is_repeatable: bool = True,
     ) -> None:
-        """Publish what the tasks took in, in the order of their partitions."""
+        """Publish what the tasks took in, in the order of their partitions.
+
+        Say whether the same batch may come again under the same identity, which has its cost.
+        """
         written = [message for message in messages if isinstance(message, Written)]
         written.sort(key=lambda message: message.partition)
         taken = Taken(
@@ -97,7 +105,7 @@ class Sink:
         else:
             assert options.log is not None, options
             log = membership.log(options.log)
-            publish_in_log(log, query, batch, taken.rows, seconds)
+            publish_in_log(log, query, batch, taken.rows, seconds, is_repeatable=is_repeatable)
 
 
 class MeshStreamWriter(DataSourceStreamArrowWriter):
@@ -123,8 +131,13 @@ class MeshWriter(DataSourceArrowWriter):
     """The sink of a batch job."""
 
     def __init__(self, sink: Sink) -> None:
-        """Write with ``sink``, as ``writeId`` or as nobody else."""
+        """Write with ``sink``, under its ``writeId`` or an identity of this one write.
+
+        Tasks that are tried again, and attempts beside others, append nothing: what they hand over
+        comes to one commit, which Spark calls once.
+        """
         self._sink = sink
+        self._is_repeatable = sink.options.write_id is not None
         self._identity = sink.options.write_id or uuid.uuid4().hex
 
     def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
@@ -133,7 +146,7 @@ class MeshWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish all."""
-        self._sink.publish(messages, self._identity, 0)
+        self._sink.publish(messages, self._identity, 0, is_repeatable=self._is_repeatable)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing is to be undone: nothing was staged."""

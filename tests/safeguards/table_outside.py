@@ -502,6 +502,14 @@ SPARK = [
         ("tests/peermesh/spark/test_ledger.py",),
     ),
     Safeguard(
+        "a write that nothing repeats takes no producer of a log",
+        "ten writes into many partitions have a log forget the producers of a stream",
+        "peermesh/spark/sink.py",
+        "        self._is_repeatable = sink.options.write_id is not None\n",
+        "        self._is_repeatable = True\n",
+        ("tests/peermesh/spark/test_publication.py",),
+    ),
+    Safeguard(
         "each partition of a log has a producer of the sink's own",
         "a batch that was cut between two partitions is not completed, or doubled",
         "peermesh/spark/publication.py",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 
 import pytest
 
 from peermesh.blocking import Endpoint
-from peermesh.spark.options import Writing
+from peermesh.spark.options import Writing, read_sink_options
 from peermesh.spark.publication import _Publisher, publish_in_log, publish_in_store
 from peermesh.spark.records import (
     PIECE_COUNT_MAX,
@@ -218,6 +219,38 @@ def test_a_batch_is_appended_to_a_log_once(mesh):
         publish_in_log(log, "q", batch, rows, 30)
     ends = [span.end for span in log.offsets().values()]
     assert sorted(ends) == [0, 0, 20_000]
+
+
+def remembered(log):
+    """Count the producers that a log remembers."""
+    return int(re.search(r"producers=(\d+)", repr(log._log_handle.part.core.machine))[1])
+
+
+def test_a_write_that_is_not_repeated_has_no_producer_and_is_there_once(mesh):
+    log = mesh[0].attach_log("out", partitions=3)
+    rows = [(f"topic{number % 20}", number) for number in range(100)]
+    rows += [(None, number) for number in range(10_000)]
+    publish_in_log(log, "q", 0, rows, 30, is_repeatable=False)
+    assert sum(span.end for span in log.offsets().values()) == len(rows)
+    assert remembered(log) == 0
+    publish_in_log(log, "q", 0, rows, 30)
+    assert remembered(log) == 4, "one for each partition that has keys, and one for other rows"
+
+
+@pytest.mark.parametrize(("more", "left"), [({}, 0), ({"writeId": "x"}, 2)])
+def test_a_table_is_written_to_a_log_with_producers_only_under_a_write_id(mesh, more, left):
+    pytest.importorskip("pyarrow")
+    types = pytest.importorskip("pyspark.sql.types")
+    from peermesh.spark.sink import MeshWriter, Sink, Written
+
+    log = mesh[0].attach_log("out", partitions=2)
+    options = {"peers": mesh[1], "log": "out", "topicColumn": "k", "valueColumn": "v", **more}
+    schema = types.StructType().add("k", types.StringType()).add("v", types.StringType())
+    writer = MeshWriter(Sink(read_sink_options(options), schema))
+    rows = [(f"topic{number}", "x") for number in range(20)]
+    writer.commit([Written("", 0, 0, Taken(rows)), None])
+    assert sum(span.end for span in log.offsets().values()) == len(rows)
+    assert remembered(log) == left
 
 
 def test_rows_with_topics_are_spread_over_partitions_as_others_spread_them(mesh):
