@@ -164,15 +164,22 @@ def rows_of(lost: Iterable[Range]) -> int:
     return sum(max(0, each.end - each.start) for each in lost)
 
 
+GONE: Final = -1
+"""Where a range ends that is lost with its partition."""
+
+
 def losses(start: Offsets, spans: Mapping[int, Span]) -> list[Range]:
     """Name what is gone that was wanted next, because retention went past it.
 
-    A range that ends before it begins stands for a log that has fewer entries than were read.
+    A range that ends before it begins stands for a log that has fewer entries than were read; one
+    that ends at ``GONE``, for a partition that the log does not have.
     """
     found: list[Range] = []
-    for number, span in sorted(spans.items()):
-        offset = start.get(number, 0)
-        if offset < span.start:
+    for number in sorted({*start, *spans}):
+        offset, span = start.get(number, 0), spans.get(number)
+        if span is None:
+            found.append(Range(number, offset, GONE))
+        elif offset < span.start:
             found.append(Range(number, offset, span.start))
         elif offset > span.end:
             found.append(Range(number, offset, span.end))
@@ -199,6 +206,11 @@ def _explain(log: str, lost: Range) -> str:
     where = f"log {log}, partition {lost.partition}"
     if lost.start < lost.end:
         return f"{where}: the entries {lost.start} to {lost.end - 1} are gone before they were read"
+    if lost.end == GONE:
+        return (
+            f"{where}: the log has no such partition any more, and offset {lost.start} was wanted"
+            " next: it is another log"
+        )
     return (
         f"{where}: it ends at offset {lost.end}, and {lost.start} was read already: its keeper"
         " lost entries, or it is another log"
@@ -206,5 +218,6 @@ def _explain(log: str, lost: Range) -> str:
 
 
 def skip(start: Offsets, lost: list[Range]) -> Offsets:
-    """Go on behind what is lost."""
-    return {**start, **{each.partition: each.end for each in lost}}
+    """Go on behind what is lost, and without partitions that are gone."""
+    found = {**start, **{each.partition: each.end for each in lost}}
+    return {number: offset for number, offset in found.items() if offset != GONE}

@@ -11,6 +11,7 @@ from typing import Final
 
 from peermesh.blocking import Log
 from peermesh.spark.offsets import (
+    GONE,
     Offsets,
     Piece,
     Range,
@@ -105,9 +106,11 @@ class LogReader:
 
     def plan(self, start: Offsets, end: Offsets) -> tuple[list[Range], list[Range]]:
         """Say what a batch reads and what it skips, which is warned of; raises ``DataLoss``."""
-        lost = self._losses(start)
+        lost = self._losses({**dict.fromkeys(end, 0), **start})
         if lost:
             self._warn(lost)
+        gone = {each.partition for each in lost if each.end == GONE}
+        end = {number: offset for number, offset in end.items() if number not in gone}
         return ranges(skip(start, lost), end), lost
 
     def _losses(self, start: Offsets) -> list[Range]:

@@ -429,6 +429,14 @@ SPARK = [
         ("tests/peermesh/spark/test_offsets.py", "tests/peermesh/spark/test_reading.py"),
     ),
     Safeguard(
+        "a stream whose log has lost a partition says so",
+        "a stream goes on in another log that has fewer partitions, and no error says so",
+        "peermesh/spark/offsets.py",
+        "    for number in sorted({*start, *spans}):\n",
+        "    for number in sorted(spans):\n",
+        ("tests/peermesh/spark/test_offsets.py", "tests/peermesh/spark/test_reading.py"),
+    ),
+    Safeguard(
         "a task of Spark that finds entries gone says so",
         "a stream goes on without entries, and no error says so",
         "peermesh/spark/reading.py",

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from peermesh.spark.offsets import (
+    GONE,
     Piece,
     Range,
     advance,
@@ -65,6 +66,18 @@ def test_losses_name_what_is_gone_and_what_was_never_there():
     assert "partition 1: it ends at offset 4, and 6 was read already" in text
     assert "failOnDataLoss" in text
     assert skip({0: 2, 1: 6, 2: 1}, lost) == {0: 5, 1: 4, 2: 1}
+
+
+@pytest.mark.parametrize("offset", [0, 7])
+def test_a_partition_that_is_gone_is_a_loss_whatever_was_read_of_it(offset):
+    start = {0: 5, 2: offset}
+    lost = losses(start, {0: Span(0, 9), 1: Span(0, 3)})
+    assert lost == [Range(2, offset, GONE)]
+    assert explain_losses("orders", lost).startswith(
+        f"log orders, partition 2: the log has no such partition any more, and offset {offset} was"
+    )
+    assert skip(start, lost) == {0: 5}
+    assert rows_of(lost) == 0
 
 
 def test_a_batch_reads_what_lies_between_and_nothing_behind_its_target():

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from peermesh.spark.offsets import Range
+from peermesh.spark.offsets import GONE, Range
 from peermesh.spark.options import End, Explicit, Instant
 from peermesh.spark.reading import SPANS_SECONDS, DataLoss, Goal, LogReader
 from peermesh.testing.time_limits import limit
@@ -165,6 +165,24 @@ def test_a_log_that_has_less_than_was_read_is_no_success(log):
     goal = skipping.next_end({0: 40, 1: 0}, None, {0: 10, 1: 0}, 30)
     assert goal == Goal({0: 10, 1: 0}, [Range(0, 40, 10)])
     assert offsets(log, Range(0, 8, 12), fails_on_loss=False) == of(0, [8, 9])
+
+
+def test_a_log_that_has_fewer_partitions_than_were_read_is_no_success(log, caplog):
+    start, end = {0: 4, 1: 0, 2: 3}, {0: 9, 1: 0, 2: 8}
+    for act in (
+        lambda: reader(log).next_end(start, None, None, 30),
+        lambda: reader(log).plan(start, end),
+        lambda: reader(log).plan({0: 4, 1: 0}, end),
+    ):
+        with pytest.raises(
+            DataLoss, match="log orders, partition 2: the log has no such partition"
+        ):
+            act()
+    skipping = reader(log, fails_on_loss=False)
+    lost = [Range(2, 3, GONE)]
+    assert skipping.next_end(start, None, None, 30) == Goal({0: 10, 1: 0}, lost)
+    assert skipping.plan(start, end) == ([Range(0, 4, 9)], lost)
+    assert "partition 2: the log has no such partition any more" in caplog.text
 
 
 def test_what_is_skipped_is_warned_of_with_its_ranges(log, caplog):
