@@ -11,14 +11,15 @@ import gc
 import os
 import threading
 import time
+from collections.abc import Callable
 from functools import cache
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
 from peermesh.blocking import Endpoint, Log, ReplicaStore, Store, StoreProxy
 from peermesh.spark.options import MeshAddress
-from wire.errors import RequestTimeout, StaleData
+from wire.errors import NoQuorum, RequestTimeout, StaleData
 
 DIAL_SECONDS: Final = 0.2
 """How long to wait for each peer: whatever is asked then waits by itself, and dialling goes on."""
@@ -30,6 +31,34 @@ CERTIFICATE_NAME: Final = "peermesh spark"
 
 AnyStore: TypeAlias = Store | ReplicaStore | StoreProxy
 """What a job may keep its things in: a master, a clone, a replica of a group, or a proxy."""
+
+
+PAUSE_SECONDS: Final = 0.1
+"""Between two reads, of which the first may have failed at once."""
+
+Found = TypeVar("Found")
+
+
+def patiently(
+    read: Callable[[], Found],
+    seconds: float,
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], object] = time.sleep,
+) -> Found:
+    """Read at a store's leader, again and again while it is away, for so many seconds.
+
+    By itself a read waits for five. Raises ``RequestTimeout``.
+    """
+    deadline = clock() + seconds
+    while True:
+        try:
+            return read()
+        except (StaleData, NoQuorum) as error:
+            if clock() >= deadline:
+                raise RequestTimeout(
+                    f"{error}: its leader has not answered in {seconds:g} s: is it there?"
+                ) from error
+        pause(PAUSE_SECONDS)
 
 
 class Membership:
@@ -59,13 +88,8 @@ class Membership:
 
     def revision(self, name: str) -> int:
         """Ask a store's leader for its revision; raises ``RequestTimeout``."""
-        deadline = time.monotonic() + self._address.patience_seconds
-        while True:
-            try:
-                return self._proxy(name).at_master().scan(limit=1).revision
-            except StaleData as error:
-                if time.monotonic() >= deadline:
-                    raise RequestTimeout(f"{error}: does its leader answer?") from error
+        reader = self._proxy(name).at_master()
+        return patiently(lambda: reader.scan(limit=1).revision, self._address.patience_seconds)
 
     def _proxy(self, name: str) -> StoreProxy:
         if name not in self._proxies:

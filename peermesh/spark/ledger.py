@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from peermesh.spark.joining import AnyStore, join
+from peermesh.spark.joining import AnyStore, join, patiently
 from peermesh.spark.options import MeshAddress, read_address
 from peermesh.spark.records import (
     JobFenced,
@@ -94,7 +94,7 @@ class Ledger:
 
     def _do(self, on_batch: OnBatch, frame: DataFrame, batch: int, query: str) -> bool:
         key = query_key(self._job, query)
-        last = self._store.at_master().get(key)
+        last = _get(self._store, key)
         if batch <= last_batch(last):
             return False
         changes = batch_done(self._run, self._job, on_batch(frame, batch) or Batch())
@@ -105,7 +105,7 @@ class Ledger:
     def last_batch(self, query: str, *, name: str | None = None) -> int | None:
         """Give the last batch that is done of a query, by what has this name; ``None`` if none."""
         key = query_key(self._job, named(query, name))
-        found = last_batch(self._store.at_master().get(key))
+        found = last_batch(_get(self._store, key))
         return None if found < 0 else found
 
     def work(self, fingerprint: str, peers: str | None = None) -> Work:
@@ -145,10 +145,15 @@ class Work:
     def results(self) -> Table:
         """Give the units that are done, with their results."""
         prefix = units_prefix(self._job, self._fingerprint)
-        found = self._store().at_master().entries(prefix=prefix)
-        return Table(
-            (entry.key[-1], entry.value) for entry in found if isinstance(entry.key, tuple)
-        )
+        store = self._store()
+
+        def read() -> Table:
+            found = store.at_master().entries(prefix=prefix)
+            return Table(
+                (entry.key[-1], entry.value) for entry in found if isinstance(entry.key, tuple)
+            )
+
+        return patiently(read, ANSWER_SECONDS)
 
     def remaining(self, units: Iterable[Value]) -> list[Value]:
         """Give the units that are not done."""
@@ -167,17 +172,21 @@ class Work:
         try:
             _apply(store, noted.if_absent(key).put(key, result), self._job, self._run)
         except ReplayConflict:
-            if store.at_master().exists(key):
+            if patiently(lambda: store.at_master().exists(key), ANSWER_SECONDS):
                 return False
             raise  # a guard of the changes did not hold
         return True
+
+
+def _get(store: AnyStore, key: Value) -> Value:
+    return patiently(lambda: store.at_master().get(key), ANSWER_SECONDS)
 
 
 def _apply(store: AnyStore, changes: Batch, job: str, run: Table) -> None:
     try:
         store.batch(changes).result(ANSWER_SECONDS)
     except GuardFailed as error:
-        if store.at_master().get(job_key(job)) != run:
+        if _get(store, job_key(job)) != run:
             raise JobFenced(
                 f"another run of job {job!r} has begun, and this one may not write any more: let"
                 " one run at a time, or give them names of their own"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from peermesh.blocking import Log
-from peermesh.spark.joining import AnyStore
+from peermesh.spark.joining import AnyStore, patiently
 from peermesh.spark.options import Writing
 from peermesh.spark.records import (
     PIECE_COUNT_MAX,
@@ -106,9 +106,15 @@ class _Publisher:
         self._store = store
         self._query = query
         self._seconds = seconds
-        self.mark = read_mark(store.at_master().get(sink_key(query)))
+        self.mark = self._found_mark()
         self.counts = Counts()
         """Of the batch that is to be decided on; noted together with the decision."""
+
+    def _get(self, key: Value) -> Value:
+        return patiently(lambda: self._store.at_master().get(key), self._seconds)
+
+    def _found_mark(self) -> Mark:
+        return read_mark(self._get(sink_key(self._query)))
 
     def move(self, after: Mark, rows: Sequence[Row], *, is_upsert: bool = True) -> None:
         """Publish rows, and move the mark, both or none."""
@@ -126,9 +132,8 @@ class _Publisher:
             raise self._conflict(error, rows) from None
 
     def _conflict(self, error: GuardFailed, rows: Sequence[Row]) -> Exception:
-        reader = self._store.at_master()
-        if read_mark(reader.get(sink_key(self._query))) == self.mark:
-            there = [key for key, _ in rows if reader.exists(key)]
+        if self._found_mark() == self.mark:
+            there = patiently(lambda: self._there(rows), self._seconds)
             if not there:
                 return error  # it has been deleted since
             return GuardFailed(
@@ -136,6 +141,10 @@ class _Publisher:
                 " of the batch is written; write with upsert, or leave out what is there"
             )
         return self._two_writers()
+
+    def _there(self, rows: Sequence[Row]) -> list[Value]:
+        reader = self._store.at_master()
+        return [key for key, _ in rows if reader.exists(key)]
 
     def _two_writers(self) -> ReplayConflict:
         return ReplayConflict(
@@ -146,7 +155,7 @@ class _Publisher:
     def _gone(self) -> ReplayConflict:
         """Say what became of a staged piece that is not there."""
         mark, key = self.mark, sink_key(self._query)
-        if read_mark(self._store.at_master().get(key)) != mark:
+        if self._found_mark() != mark:
             return self._two_writers()
         return ReplayConflict(
             f"batch {mark.batch} of {self._query}: the staged piece {mark.piece + 1} of"
@@ -171,7 +180,7 @@ class _Publisher:
         """Publish what was decided on: the staged rows, whatever a replay would bring."""
         while self.mark.is_under_way:
             mark = self.mark
-            staged = self._store.at_master().get(staged_key(self._query, mark.token, mark.piece))
+            staged = self._get(staged_key(self._query, mark.token, mark.piece))
             if not isinstance(staged, tuple):
                 raise self._gone()
             is_last = mark.piece + 1 == mark.piece_count
@@ -184,8 +193,7 @@ class _Publisher:
         Another driver may have staged it a moment ago, and be about to decide. So the mark changes
         before anything is erased: a decision holds only for the mark that was found before.
         """
-        found = self._store.at_master().entries(prefix=staged_prefix(self._query))
-        left = [entry.key for entry in found]
+        left = patiently(self._staged_keys, self._seconds)
         if not left:
             return
         after = Mark(self.mark.batch, uuid.uuid4().hex)
@@ -193,6 +201,10 @@ class _Publisher:
         self.mark = after
         for receipt in [self._store.erase(key) for key in left]:
             receipt.result(self._seconds)
+
+    def _staged_keys(self) -> list[Value]:
+        found = self._store.at_master().entries(prefix=staged_prefix(self._query))
+        return [entry.key for entry in found]
 
 
 def publish_in_log(

@@ -502,6 +502,14 @@ SPARK = [
         ("tests/peermesh/spark/test_publication.py",),
     ),
     Safeguard(
+        "a query waits for a store's leader where it reads",
+        "a leader that is away for six seconds ends every query that writes into its store",
+        "peermesh/spark/joining.py",
+        "            if clock() >= deadline:\n",
+        "            if True:\n",
+        ("tests/peermesh/spark/test_joining.py",),
+    ),
+    Safeguard(
         "a second function of a batch is told that it did nothing",
         "of two functions in one foreachBatch the second writes nothing, and no error says so",
         "peermesh/spark/turns.py",

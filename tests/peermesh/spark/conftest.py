@@ -13,6 +13,7 @@ import pytest
 
 from peermesh.blocking import Endpoint
 from peermesh.testing.time_limits import limit
+from wire.errors import StaleData
 
 ROOT = Path(__file__).parent.parent.parent.parent
 
@@ -76,6 +77,34 @@ def group(mesh):
             return store
 
         yield keep
+
+
+class OftenAway:
+    """A store whose leader is away at every other read, for longer than the read waits."""
+
+    def __init__(self, store):
+        self._store = store
+        self._is_away = False
+        self.absences = 0
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def at_master(self):
+        self._is_away = not self._is_away
+        if self._is_away:
+            self.absences += 1
+            raise StaleData("store table: no answer within 5 s")
+        return self._store.at_master()
+
+
+@pytest.fixture
+def often_away(monkeypatch):
+    """Give what makes a store one whose leader is often away, and is back at once."""
+    from peermesh.spark import joining
+
+    monkeypatch.setattr(joining, "PAUSE_SECONDS", 0.0)
+    return OftenAway
 
 
 STARTS_MAX = 10

@@ -134,6 +134,22 @@ def test_a_batch_that_fails_is_not_done(store):
     assert ledger.last_batch("q") is None
 
 
+def test_a_leader_that_is_away_for_a_while_is_waited_for_at_every_read(store, often_away):
+    away = often_away(store)
+    ledger = Ledger(away, "count")
+    for _ in range(2):
+        ledger.once(counting("rows"), "q")(FRAME, 0)
+    assert ledger.last_batch("q") == 0
+    work = ledger.work("f")
+    assert [work.done(1), work.done(1)] == [True, False]
+    assert work.remaining([1, 2]) == [2]
+    Ledger(away, "count")
+    with pytest.raises(JobFenced):
+        ledger.once(counting("rows"), "q")(FRAME, 1)
+    assert away.absences >= 6
+    assert store.at_master().get("rows") == 1
+
+
 def test_the_later_of_two_runs_fences_the_earlier(store):
     first = Ledger(store, "count")
     second = Ledger(store, "count")

@@ -174,6 +174,18 @@ def test_a_piece_that_is_gone_is_told_with_the_key_to_erase_and_then_the_batch_c
     assert content(store) == {"a": 1}
 
 
+def test_a_leader_that_is_away_for_a_while_is_waited_for_at_every_step(store, often_away):
+    away = often_away(store)
+    store.put(staged_key("q", "dead", 0), (("x", 1),)).result(limit())
+    assert publish(away, 0, MANY)  # which reads the mark, what is left, and each piece
+    assert away.absences >= 5
+    assert not publish(away, 0, MANY)
+    with pytest.raises(GuardFailed, match="store table has the key 0 already"):
+        publish(away, 1, [(0, "new")], APPEND)
+    assert content(store) == dict(MANY)
+    assert leftovers(store) == []
+
+
 def test_append_refuses_a_key_that_is_there_and_then_changes_nothing(store):
     assert publish(store, 0, [("a", 1)], APPEND)
     with pytest.raises(GuardFailed, match="store table has the key 'a' already: nothing"):
