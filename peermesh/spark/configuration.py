@@ -56,6 +56,14 @@ class SparkSettings(dict[str, str]):
         """Join settings, which stay as reticent."""
         return SparkSettings({**self, **other})
 
+    def __ror__(self, other: Any) -> SparkSettings:  # type: ignore[override]  # noqa: ANN401 - as dict's
+        """Join settings that another dict has, which become as reticent."""
+        return SparkSettings({**other, **self})
+
+    def copy(self) -> SparkSettings:
+        """Give the same settings, as reticent."""
+        return SparkSettings(self)
+
 
 @dataclass(frozen=True, slots=True)
 class KeyStore:

@@ -35,6 +35,16 @@ def test_a_token_is_fetched_at_the_gateway_and_left_out_of_logs():
     assert "credential" in settings["spark.redaction.regex"]
 
 
+def test_settings_that_are_joined_from_either_side_show_no_token():
+    settings = spark_conf("node1:9870", token="a-token-of-some-length")
+    own = {"spark.ui.enabled": "false", "spark.redaction.regex": "x"}
+    for joined in (own | settings, settings | own, settings.copy()):
+        assert "a-token-of-some-length" in joined.values()
+        assert "a-token-of-some-length" not in repr(joined)
+    assert (own | settings)["spark.redaction.regex"] == settings["spark.redaction.regex"]
+    assert (settings | own)["spark.redaction.regex"] == "x"
+
+
 def test_several_gateways_and_a_token_need_a_name_that_has_all_addresses():
     gateways = "node1:9870", "node2:9870"
     with pytest.raises(InvalidGateways, match="token_host="):
