@@ -13,6 +13,10 @@ from wire.errors import InvalidData
 Offsets: TypeAlias = dict[int, int]
 """The next offset that is wanted, by partition."""
 
+EARLIEST: Final = -2
+LATEST: Final = -1
+"""In place of an offset, as in Kafka's source: where the partition begins, and where it ends."""
+
 SKIPPED: Final = "skipped"
 """Beside the partitions of a checkpoint: how many entries the query has skipped in its life."""
 
@@ -56,12 +60,27 @@ def from_json(offsets: Mapping[str, int]) -> Offsets:
     return {int(name): offset for name, offset in offsets.items() if name != SKIPPED}
 
 
-def complete(explicit: Mapping[int, int], spans: Mapping[int, Span], rest: Offsets) -> Offsets:
-    """Give explicit offsets for all partitions; raises ``InvalidData`` for one too many."""
-    unknown = sorted(set(explicit) - set(spans))
-    if unknown:
-        raise InvalidData(f"the log has the partitions 0 to {len(spans) - 1}, not {unknown[0]}")
-    return {**rest, **explicit}
+def complete(
+    explicit: Mapping[int, int], spans: Mapping[int, Span], rest: Offsets, option: str
+) -> Offsets:
+    """Give explicit offsets for all partitions, ``EARLIEST`` and ``LATEST`` as numbers.
+
+    Raises ``InvalidData``, which names the option, for a partition or an offset that is not there.
+    """
+    found = dict(rest)
+    for number, offset in sorted(explicit.items()):
+        span = spans.get(number)
+        if span is None:
+            raise InvalidData(
+                f"option {option}: the log has the partitions 0 to {len(spans) - 1}, not {number}"
+            )
+        if offset > span.end:
+            raise InvalidData(
+                f"option {option}: partition {number} ends at offset {span.end}, and {offset} was"
+                f" given: give one up to {span.end}, or {LATEST} for the end"
+            )
+        found[number] = {EARLIEST: span.start, LATEST: span.end}.get(offset, offset)
+    return found
 
 
 def advance(start: Offsets, ends: Offsets, rows_max: int | None) -> Offsets:

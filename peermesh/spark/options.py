@@ -9,9 +9,11 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Final, TypeAlias, TypeVar
 
-from peermesh.spark.offsets import equal_share, task_count
+from peermesh.spark.offsets import EARLIEST, LATEST, equal_share, task_count
+from stores.log.limits import NAME_SIZE_MAX
 from wire.addresses import split_address
 from wire.errors import InvalidData
+from wire.scalars import INTEGER_MAX
 
 PATIENCE_SECONDS: Final = 60.0
 """How long a keeper or a master may be away, restarting or moving, before a query fails."""
@@ -163,6 +165,12 @@ SOURCE_OF_LOGS: Final = (
 )
 """Options of the source alone, where it reads a log."""
 
+SOURCE_OF_TABLES: Final = ("endingOffsets", "endingTimestamp")
+"""Of those for logs, what is for ``spark.read`` alone."""
+
+SOURCE_OF_STREAMS: Final = ("maxOffsetsPerTrigger", "consumer", "pollTimeout")
+"""Of those for logs, what is for ``spark.readStream`` alone."""
+
 SINK: Final = ("keyColumns", "topicColumn", "valueColumn", "writeMode", "nullKeys", "writeId")
 """Options of the sink alone."""
 
@@ -180,15 +188,22 @@ def check_names(given: Mapping[str, str]) -> None:
             raise InvalidData(f"there is no option {name!r}; there are {', '.join(names)}")
 
 
-def read_source_options(given: Mapping[str, str], cores: int | None = None) -> SourceOptions:
+def read_source_options(
+    given: Mapping[str, str], cores: int | None = None, *, is_stream: bool | None = None
+) -> SourceOptions:
     """Read what to load, by names that Spark takes in any case; raises ``InvalidData``.
 
-    ``cores`` are those of a Spark on one machine: they count unless ``rowsPerTask`` is given.
+    ``cores`` are those of a Spark on one machine: they count unless ``rowsPerTask`` is given. Say
+    whether a stream is read, as soon as that is known.
     """
     found = _found(given)
     _refuse(found, SINK, "of the sink: it says how rows are written, and here they are read")
     if "store" in found:
         _refuse(found, SOURCE_OF_LOGS, "of logs: a store is read as it is now")
+    if is_stream is True:
+        _refuse(found, SOURCE_OF_TABLES, "of spark.read: a stream has no end")
+    if is_stream is False:
+        _refuse(found, SOURCE_OF_STREAMS, "of spark.readStream: a table is read at once")
     least = _number(found, "minPartitions", int, 1)
     most = _number(found, "maxTasks", int, max(TASKS_MAX, least))
     if least > most:
@@ -206,7 +221,7 @@ def read_source_options(given: Mapping[str, str], cores: int | None = None) -> S
         fails_on_loss=_flag(found, "failOnDataLoss", default=True),
         value_format=value_format,
         value_schema=found.get("valueschema"),
-        consumer=found.get("consumer"),
+        consumer=_consumer(found),
         poll_seconds=_number(found, "pollTimeout", float, POLL_SECONDS),
         tasks_min=least,
         tasks_max=most,
@@ -231,7 +246,7 @@ def read_sink_options(given: Mapping[str, str], *, is_stream: bool = False) -> S
         value_column=found.get("valuecolumn"),
         writing=_one_of(Writing, found, "writeMode", "upsert"),
         null_keys=_one_of(NullKeys, found, "nullKeys", "fail"),
-        write_id=found.get("writeid"),
+        write_id=found.get("writeid") or None,
     )
 
 
@@ -303,6 +318,15 @@ def _one_of(kind: type[_EnumT], found: Mapping[str, str], name: str, default: st
         raise InvalidData(f"option {name} is one of {words}, not {text!r}") from None
 
 
+def _consumer(found: Mapping[str, str]) -> str | None:
+    name = found.get("consumer")
+    if name is not None and not 0 < len(name) <= NAME_SIZE_MAX:
+        raise InvalidData(
+            f"option consumer is a name of 1 to {NAME_SIZE_MAX} characters, not of {len(name)}"
+        )
+    return name
+
+
 def _place(found: Mapping[str, str], name: str, default: End) -> Place:
     offsets, timestamp = found.get(f"{name}offsets"), found.get(f"{name}timestamp")
     if offsets is not None and timestamp is not None:
@@ -313,7 +337,13 @@ def _place(found: Mapping[str, str], name: str, default: End) -> Place:
         return default
     if offsets.lower() in {"earliest", "latest"}:
         return End(offsets.lower())
-    return Explicit(tuple(sorted(_offsets(offsets, f"{name}Offsets").items())))
+    found_offsets = _offsets(offsets, f"{name}Offsets")
+    if name == "ending" and EARLIEST in found_offsets.values():
+        raise InvalidData(
+            f"option {name}Offsets has {EARLIEST}, the beginning: give an offset, or {LATEST} for"
+            " the end"
+        )
+    return Explicit(tuple(sorted(found_offsets.items())))
 
 
 def _instant(text: str, name: str) -> Instant:
@@ -324,17 +354,23 @@ def _instant(text: str, name: str) -> Instant:
             f"option {name} is a time, as in 2026-01-31T12:00:00Z, not {text!r}"
         ) from None
     if when.tzinfo is None:
-        raise InvalidData(f"option {name} needs a time zone: write {text}Z for UTC")
+        raise InvalidData(f"option {name} needs a time zone: write {when.isoformat()}Z for UTC")
     since = when - datetime(1970, 1, 1, tzinfo=UTC)
-    return Instant((since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1_000)
+    found = (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1_000
+    if not 0 <= found <= INTEGER_MAX:
+        raise InvalidData(f"option {name} is a time between 1970 and 2262, not {text!r}")
+    return Instant(found)
 
 
 def _offsets(text: str, name: str) -> dict[int, int]:
-    advice = f'option {name} is earliest, latest, or an offset for each partition: {{"0": 17}}'
+    advice = (
+        f'option {name} is earliest, latest, or an offset for each partition: {{"0": 17}},'
+        f" where {EARLIEST} is the first, and {LATEST} the end"
+    )
     try:
         found = {int(number): offset for number, offset in json.loads(text).items()}
     except (ValueError, AttributeError):
         raise InvalidData(f"{advice}; not {text!r}") from None
-    if not all(type(offset) is int and offset >= 0 for offset in found.values()):
+    if not all(type(offset) is int and offset >= EARLIEST for offset in found.values()):
         raise InvalidData(f"{advice}; not {text!r}")
     return found

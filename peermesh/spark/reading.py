@@ -72,13 +72,16 @@ class LogReader:
             self._spans, self._asked_at = self._log.offsets(), now
         return self._spans
 
-    def resolve(self, place: Place, rest: End) -> Offsets:
-        """Find the offsets of a place; ``rest`` is for partitions that it does not name."""
-        spans = self.spans()
+    def resolve(self, place: Place, rest: End, option: str) -> Offsets:
+        """Find the offsets of a place; ``rest`` is for partitions that it does not name.
+
+        Raises ``InvalidData``, which names the option that gave them, for some that are not there.
+        """
+        spans = self.spans(fresh=isinstance(place, Explicit))
         if isinstance(place, Instant):
             return self._log.offsets_at(place.nanoseconds)
         if isinstance(place, Explicit):
-            return complete(dict(place.offsets), spans, self.resolve(rest, rest))
+            return complete(dict(place.offsets), spans, self.resolve(rest, rest, option), option)
         is_start = place is End.EARLIEST
         return {number: span.start if is_start else span.end for number, span in spans.items()}
 

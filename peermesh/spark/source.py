@@ -157,7 +157,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Say where a query without a checkpoint begins."""
-        return to_json(self._log().resolve(self._options.starting, End.EARLIEST))
+        starting = self._options.starting
+        return to_json(self._log().resolve(starting, End.EARLIEST, "startingOffsets"))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Say how much a batch takes."""
@@ -213,8 +214,8 @@ class LogRangeReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Plan: tasks of as many rows each."""
         options, reader = self._options, _open(self._options)
-        start = reader.resolve(options.starting, End.EARLIEST)
-        end = reader.resolve(options.ending, End.LATEST)
+        start = reader.resolve(options.starting, End.EARLIEST, "startingOffsets")
+        end = reader.resolve(options.ending, End.LATEST, "endingOffsets")
         wanted, _ = reader.plan(start, end)
         return _tasks(options, wanted)
 
@@ -300,7 +301,7 @@ class MeshSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read a table; raises ``InvalidData``."""
-        options = read_source_options(self._given, self.cores)
+        options = read_source_options(self._given, self.cores, is_stream=False)
         if options.store is None:
             return LogRangeReader(options, schema)
         return self.store_reader(options, schema)
@@ -310,7 +311,8 @@ class MeshSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Read a stream; raises ``InvalidData``."""
-        return LogStreamReader(read_source_options(self._given, self.cores), schema)
+        options = read_source_options(self._given, self.cores, is_stream=True)
+        return LogStreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's signature
         """Write a table; raises ``InvalidData``, for mode overwrite among others."""

@@ -87,10 +87,18 @@ def test_a_batch_reads_what_lies_between_and_nothing_behind_its_target():
     ]
 
 
-def test_offsets_for_a_partition_that_is_not_there_are_refused():
-    assert complete({1: 7}, {0: Span(0, 1), 1: Span(0, 9)}, {0: 0, 1: 0}) == {0: 0, 1: 7}
-    with pytest.raises(InvalidData, match="partitions 0 to 0, not 1"):
-        complete({1: 7}, {0: Span(0, 1)}, {0: 0})
+def test_offsets_and_partitions_that_are_not_there_are_refused_by_the_name_of_the_option():
+    spans = {0: Span(3, 5), 1: Span(0, 9)}
+    assert complete({1: 9}, spans, {0: 3, 1: 0}, "startingOffsets") == {0: 3, 1: 9}
+    assert complete({0: -2, 1: -1}, spans, {0: 5, 1: 0}, "startingOffsets") == {0: 3, 1: 9}
+    with pytest.raises(
+        InvalidData, match="option startingOffsets: the log has the partitions 0 to 0, not"
+    ):
+        complete({1: 7}, {0: Span(0, 1)}, {0: 0}, "startingOffsets")
+    with pytest.raises(
+        InvalidData, match="option endingOffsets: partition 1 ends at offset 9, and"
+    ):
+        complete({1: 10}, spans, {0: 3, 1: 0}, "endingOffsets")
 
 
 def test_what_was_skipped_is_beside_the_partitions_and_is_none():

@@ -37,6 +37,9 @@ def test_places_are_offsets_or_times():
     assert read_source_options({**LOG, "startingOffsets": '{"1": 7}'}).starting == Explicit(
         ((1, 7),)
     )
+    signs = {**LOG, "startingOffsets": '{"1": -2, "0": -1}', "endingOffsets": '{"0": -1}'}
+    assert read_source_options(signs).starting == Explicit(((0, -1), (1, -2)))
+    assert read_source_options(signs).ending == Explicit(((0, -1),))
     instant = read_source_options({**LOG, "endingTimestamp": "1970-01-01T00:00:01.5+00:00"}).ending
     assert instant == Instant(1_500_000_000)
 
@@ -56,8 +59,16 @@ def test_places_are_offsets_or_times():
         ({"valueSchema": "a BIGINT", "valueFormat": "binary"}, "leave valueFormat away"),
         ({"minPartitions": "9", "maxTasks": "8"}, "more than maxTasks"),
         ({"startingOffsets": "soon"}, "an offset for each partition"),
-        ({"startingOffsets": '{"0": -1}'}, "an offset for each partition"),
-        ({"startingTimestamp": "2026-01-01T00:00:00"}, "time zone"),
+        ({"startingOffsets": '{"0": -3}'}, "an offset for each partition"),
+        ({"startingOffsets": '{"0": true}'}, "an offset for each partition"),
+        ({"endingOffsets": '{"0": -2}'}, "option endingOffsets has -2, the beginning"),
+        ({"startingTimestamp": "2026-01-01T00:00:00"}, "write 2026-01-01T00:00:00Z for UTC"),
+        ({"startingTimestamp": "2026-01-31"}, "write 2026-01-31T00:00:00Z for UTC"),
+        ({"startingTimestamp": "1969-12-31T23:59:59Z"}, "option startingTimestamp is a time bet"),
+        ({"endingTimestamp": "2263-01-01T00:00:00Z"}, "option endingTimestamp is a time between"),
+        ({"endingTimestamp": "0001-01-01T00:00:00+23:00"}, "option endingTimestamp is a time bet"),
+        ({"consumer": ""}, "option consumer is a name of 1 to 255 characters, not of 0"),
+        ({"consumer": "c" * 256}, "option consumer is a name of 1 to 255 characters, not of 256"),
         ({"startingTimestamp": "noon"}, "is a time"),
         ({"startingTimestamp": "2026-01-01T00:00:00Z", "startingOffsets": "latest"}, "one of"),
     ],
@@ -102,6 +113,20 @@ def test_a_stream_has_no_write_id():
     assert read_sink_options(LOG, is_stream=True).write_id is None
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "is_of_streams"),
+    [
+        ("endingOffsets", "latest", False), ("endingTimestamp", "2026-01-01T00:00:00Z", False),
+        ("maxOffsetsPerTrigger", "7", True), ("consumer", "x", True), ("pollTimeout", "1", True),
+    ],
+)  # fmt: skip
+def test_streams_and_tables_of_a_log_refuse_each_others_options(name, value, is_of_streams):
+    given = {**LOG, name.upper(): value}
+    assert read_source_options(given, is_stream=is_of_streams) == read_source_options(given)
+    with pytest.raises(InvalidData, match=f"option {name} is of spark.read"):
+        read_source_options(given, is_stream=not is_of_streams)
+
+
 def test_what_spark_makes_reads_its_options_as_those_of_a_stream_or_of_a_table():
     types = pytest.importorskip("pyspark.sql.types")
     from peermesh.spark.source import MeshSource
@@ -111,6 +136,12 @@ def test_what_spark_makes_reads_its_options_as_those_of_a_stream_or_of_a_table()
     assert source.writer(schema, overwrite=False)
     with pytest.raises(InvalidData, match="option writeId is of"):
         source.streamWriter(schema, overwrite=False)
+    assert MeshSource({**LOG, "endingOffsets": "latest"}).reader(schema)
+    with pytest.raises(InvalidData, match="option endingOffsets is of"):
+        MeshSource({**LOG, "endingOffsets": "latest"}).streamReader(schema)
+    assert MeshSource({**LOG, "consumer": "x"}).streamReader(schema)
+    with pytest.raises(InvalidData, match="option consumer is of"):
+        MeshSource({**LOG, "consumer": "x"}).reader(schema)
 
 
 def test_an_option_of_logs_is_refused_where_a_store_is_read():

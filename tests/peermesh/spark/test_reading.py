@@ -11,6 +11,9 @@ from peermesh.spark.options import End, Explicit, Instant
 from peermesh.spark.reading import SPANS_SECONDS, DataLoss, Goal, LogReader
 from peermesh.testing.time_limits import limit
 from stores.log.limits import FETCH_SIZE_MAX
+from wire.errors import InvalidData
+
+STARTING = "startingOffsets"
 
 
 @pytest.fixture
@@ -43,10 +46,22 @@ def test_places_are_found_in_every_partition(log):
     log.append_batch(["late"], partition=0).result(timeout=limit())
     log.trim(0, 3).result(timeout=limit())
     found = reader(log)
-    assert found.resolve(End.EARLIEST, End.EARLIEST) == {0: 3, 1: 0}
-    assert found.resolve(End.LATEST, End.EARLIEST) == {0: 11, 1: 0}
-    assert found.resolve(Explicit(((0, 5),)), End.LATEST) == {0: 5, 1: 0}
-    assert found.resolve(Instant(between), End.EARLIEST) == {0: 10, 1: 0}
+    assert found.resolve(End.EARLIEST, End.EARLIEST, STARTING) == {0: 3, 1: 0}
+    assert found.resolve(End.LATEST, End.EARLIEST, STARTING) == {0: 11, 1: 0}
+    assert found.resolve(Explicit(((0, 5),)), End.LATEST, STARTING) == {0: 5, 1: 0}
+    assert found.resolve(Instant(between), End.EARLIEST, STARTING) == {0: 10, 1: 0}
+
+
+def test_offsets_that_are_given_are_checked_against_what_is_there_at_this_moment(log):
+    found = reader(log)
+    assert found.ends() == {0: 10, 1: 0}
+    log.append("late", partition=0).result(timeout=limit())
+    assert found.resolve(Explicit(((0, 11), (1, -2))), End.LATEST, STARTING) == {0: 11, 1: 0}
+    text = (
+        "option endingOffsets: partition 0 ends at offset 11, and 40 was given: give one up to 11"
+    )
+    with pytest.raises(InvalidData, match=text):
+        found.resolve(Explicit(((0, 40),)), End.LATEST, "endingOffsets")
 
 
 def test_a_batch_goes_no_further_than_its_limit_and_its_target(log):
