@@ -104,7 +104,11 @@ class Blocking(Door):
         if method.attaches is not None:
             return [f"return self._passage.attach({method.attaches}, {method.handed(own)})"]
         way = "call" if method.is_async else "call_sync"
-        call = f"self._passage.{way}({', '.join([f'{own}.{method.name}', *_listed(method)])})"
+        given = [f"{own}.{method.name}", *_listed(method)]
+        if method.name in face.taking:
+            way = "take" if method.is_async else "take_sync"
+            given.insert(0, f"{own}.give_back")
+        call = f"self._passage.{way}({', '.join(given)})"
         return [*lines, f"return {self.given(call, own, made)}"]
 
 

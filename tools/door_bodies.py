@@ -34,6 +34,10 @@ class Door(ABC):
         """Give a method in the colours of the door."""
         return method
 
+    def copied(self, face: Face) -> frozenset[str]:
+        """Name the methods whose bodies are trio's, or nearly, so that they need its names."""
+        return face.copied
+
     def method(self, face: Face, method: Method, own: str, made: str | None) -> list[str]:
         """Write a method. ``own`` is what it stands for, ``made`` the handle that it returns."""
         word = "async def" if self.is_async and method.is_async else "def"
@@ -103,6 +107,32 @@ def _barrier(method: Method, own: str) -> list[str]:
     ]
 
 
+class _Taking(ast.NodeTransformer):
+    """Takes what trio's method takes, from ``core``; only the waiting is done in the room."""
+
+    def visit_Await(self, node: ast.Await) -> ast.AST:
+        match node.value:
+            case ast.Call(ast.Attribute(ast.Name("self"), "await_ready"), given):
+                way = ast.parse("self._passage.await_ready(core)", mode="eval").body
+                assert isinstance(way, ast.Call)
+                way.args += [self.visit(each) for each in given]
+                return ast.Await(way)
+            case _:
+                raise ValueError(f"{ast.unparse(node)}: it takes, and waits for something else")
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Name("core") if node.id == "self" else node
+
+
+def _taking(method: Method, own: str) -> list[str]:
+    """Write a method that waits, and then takes: no other task, nor a cancellation, comes between.
+
+    Cancelled before, it has taken nothing.
+    """
+    body = [ast.unparse(_Taking().visit(each)) for each in method.node.body[1:]]
+    return [f"core = {own}", *"\n".join(body).splitlines()]
+
+
 class Aio(Door):
     """asyncio: the same colours. The trio run has the same thread."""
 
@@ -117,6 +147,10 @@ class Aio(Door):
         "from functools import partial",
         "from wire.errors import StoreClosed",
     )
+
+    def copied(self, face: Face) -> frozenset[str]:
+        """Name the methods whose bodies are trio's, or nearly, so that they need its names."""
+        return face.copied | face.taking
 
     def asked(self, method: Method, own: str) -> list[str]:
         """Write how a mutation is asked for: in the task itself, once it is due."""
@@ -136,6 +170,8 @@ class Aio(Door):
         if not method.is_async:
             return self._look(face, method, own, made)
         lines = tried(face, method, own)
+        if method.name in face.taking:
+            return [*lines, *_taking(method, own)]
         if condition := dict(face.at_once).get(method.name):
             lines = [f"if {own}.{condition}:", f"    return await {call}"]
         found = call if method.name in face.here else f"self._passage.call({method.handed(own)})"

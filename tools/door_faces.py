@@ -31,6 +31,8 @@ class Face:
     """They wait for nothing while something is true of their object."""
     first: tuple[tuple[str, str], ...] = ()
     """Another method is tried before them, which does not wait: it may find something."""
+    taking: frozenset[str] = frozenset()
+    """They take out what is given once; those that wait do that before, with ``await_ready``."""
     over: frozenset[str] = frozenset()
     """Properties that only the thread of trio may look at."""
     by_hand: tuple[tuple[str, frozenset[str]], ...] = ()
@@ -56,6 +58,7 @@ class Face:
 
 _REPLICAS: Final = "endpoint/replicas"
 _LOOP: Final = words("__aiter__ __anext__")
+_READY: Final = words("is_ready await_ready take give_back")
 _VERBS: Final = words(
     "erase clear increment decrement append insert_into remove_from push pop batch compare_and_set"
     " compare_and_erase"
@@ -89,12 +92,17 @@ FACES: Final = {
             ),
         ),
         Face(f"{_REPLICAS}/stores/locks.py:Lock"),
-        Face(f"{_REPLICAS}/stores/locks.py:Elections", copied=_LOOP),
+        Face(
+            f"{_REPLICAS}/stores/locks.py:Elections",
+            hand=_READY | {"forget"},
+            taking=words("get"),
+            copied=_LOOP,
+        ),
         Face(f"{_REPLICAS}/stores/locks.py:Coordinating"),
         Face(
             f"{_REPLICAS}/stores/store.py:Store",
             local=words("is_master"),
-            at_once=(("get", "runner.is_in_touch"),),
+            at_once=(("get", "runner.is_settled"),),
             by_hand=(("blocking", words("get")),),
             bases=(("blocking", "peermesh.blocking.asking:CopyReads"),),
             is_served=True,
@@ -105,17 +113,33 @@ FACES: Final = {
             at_once=(("get", "part.has_state"),),
             is_served=True,
         ),
-        Face(f"{_REPLICAS}/stores/events.py:Events", hand=words("push end"), copied=_LOOP),
-        Face(f"{_REPLICAS}/stores/watching.py:Watch", copied=_LOOP),
+        Face(
+            f"{_REPLICAS}/stores/events.py:Events",
+            hand=_READY | words("push end"),
+            taking=words("get poll"),
+            copied=_LOOP,
+        ),
+        Face(
+            f"{_REPLICAS}/stores/watching.py:Watch",
+            hand=_READY,
+            taking=words("get poll"),
+            copied=_LOOP,
+        ),
         Face(f"{_REPLICAS}/logs/log_handle.py:LogHandle"),
         Face(f"{_REPLICAS}/logs/log.py:Log", local=words("is_keeper")),
         Face(f"{_REPLICAS}/logs/log.py:ReplicaLog"),
-        Face(f"{_REPLICAS}/logs/log_consumer.py:LogConsumer", copied=_LOOP),
+        Face(
+            f"{_REPLICAS}/logs/log_consumer.py:LogConsumer",
+            hand=_READY | {"take_batch"},
+            taking=words("get get_batch"),
+            copied=_LOOP,
+        ),
         Face(
             "endpoint/pubsub/stream.py:StatusSubscriber",
-            hand=words("push end take is_readable"),
+            hand=_READY | words("push end is_readable"),
             local=words("poll available"),
             first=(("get", "take"),),
+            taking=words("get"),
             copied=_LOOP,
             by_hand=(("blocking", words("close")),),
             bases=(("blocking", "peermesh.blocking.status:StatusReading"),),

@@ -138,7 +138,7 @@ class Writer:
     def _method(self, face: Face, described: Method, own: str, module: Module) -> list[str]:
         method = self._door.translated(described)
         self._import(method.annotations, module)
-        if method.was in face.copied:
+        if method.was in self._door.copied(face):
             self._import(method.node.body, module)
         made = method.returned if method.returned in self._faces else None
         lines = self._door.method(face, method, own, made)

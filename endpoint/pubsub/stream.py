@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Self
 
 import trio
@@ -46,15 +46,27 @@ class StatusSubscriber(EitherClosing):
         Raises ``TimeoutError`` then, and ``EndpointClosed`` when the endpoint has shut down.
         """
         limit = arguments.seconds("timeout", timeout)
+        while await self.await_ready(limit):
+            if (event := self.take()) is not None:  # In threads another one may have been faster.
+                return event
+        raise TimeoutError(f"no status event within {limit:g} s")
+
+    def is_ready(self) -> bool:
+        """Tell whether there is something to take; for a front end."""
+        return bool(self._events)
+
+    async def await_ready(self, limit: float) -> bool:
+        """Wait until there is something to take; false after so many seconds; for a front end."""
+        if self._events:
+            return True
         with trio.move_on_after(limit):
-            while (event := self.take()) is None:
+            while not self._events:
                 if self._hub.is_forked:
                     raise forking.error()
                 if self._is_closed:
                     raise EndpointClosed("the endpoint was shut down; all its events were read")
                 await self._waiting.park()
-            return event
-        raise TimeoutError(f"no status event within {limit:g} s")
+        return bool(self._events)
 
     def take(self) -> StatusEvent | None:
         """Take the next event if there is one; for a front end."""
@@ -65,6 +77,13 @@ class StatusSubscriber(EitherClosing):
         if not self._events:
             self.on_news()
         return event
+
+    def give_back(self, events: Sequence[StatusEvent]) -> None:
+        """Have what was taken, and reached no reader, come next; for a front end."""
+        room = EVENTS_MAX - len(self._events)
+        self._events.extendleft(list(reversed(events))[:room])
+        self._waiting.unpark_all()
+        self.on_news()
 
     def poll(self) -> list[StatusEvent]:
         """Take all events that are there."""

@@ -174,8 +174,11 @@ class Runner:
 
     @property
     def is_settled(self) -> bool:
-        """Whether this is a master that has told its callers all: so what they did can be read."""
-        return not self._receipts and self.is_master
+        """Whether readers wait for nothing: a reader in touch, or a master that has told all.
+
+        What its callers did can be read then.
+        """
+        return self.is_in_touch or (not self._receipts and self.is_master)
 
     @property
     def core(self) -> Core:

@@ -48,7 +48,7 @@ from peermesh.aio.coordination import SessionBlock
 from peermesh.aio.living import Life
 from stores.log.limits import FETCH_SIZE_MAX
 from stores.scanning import LATEST, PAGE_COUNT
-from wire.errors import FAILURES, EndpointClosed, StoreClosed
+from wire.errors import FAILURES, EndpointClosed, RequestTimeout, StoreClosed
 
 if TYPE_CHECKING:
     import os
@@ -676,7 +676,12 @@ class Elections(EitherClosing):
 
         Raises ``RequestTimeout`` then, and ``StoreClosed`` when none can come.
         """
-        return await self._passage.call(self._elections.get, timeout)
+        core = self._elections
+        limit = arguments.seconds("timeout", timeout)
+        core.forget()
+        if await self._passage.await_ready(core, limit):
+            return core.take()
+        raise RequestTimeout(f"no change within {limit:g} s")
 
     def poll(self) -> list[Elected | None]:
         """Give nothing: whether there is a change is not seen without waiting."""
@@ -785,7 +790,7 @@ class Store(StoreHandle, Reader, ObservedStore, Coordinating):
         At a clone in touch with its master there is nothing to wait for, nor at a master that has
         no request of its own under way, which is seen at a glance.
         """
-        if self._store.runner.is_in_touch:
+        if self._store.runner.is_settled:
             return await self._store.get(key, default)
         return await self._passage.call(self._store.get, key, default)
 
@@ -957,7 +962,11 @@ class Events(EitherClosing):
 
         Raises ``RequestTimeout`` then, and ``StoreClosed`` when no more events can come.
         """
-        return await self._passage.call(self._events.get, timeout)
+        core = self._events
+        limit = arguments.seconds("timeout", timeout)
+        if await self._passage.await_ready(core, limit):
+            return core.take()
+        raise RequestTimeout(f"no event within {limit:g} s")
 
     def poll(self) -> list[StoreEvent | Missed]:
         """Take all events that are there."""
@@ -1009,7 +1018,11 @@ class Watch(EitherClosing):
         Raises ``RequestTimeout`` then, ``StoreClosed`` when nothing more can come, and
         ``NotAllowed`` when this endpoint may not read the store any more.
         """
-        return await self._passage.call(self._watch.get, timeout)
+        core = self._watch
+        limit = arguments.seconds("timeout", timeout)
+        if await self._passage.await_ready(core, limit):
+            return core.take()
+        raise RequestTimeout(f"no change within {limit:g} s")
 
     def poll(self) -> list[WatchItem]:
         """Take what is there, without waiting."""
@@ -1318,14 +1331,21 @@ class LogConsumer(EitherClosing):
         lost: ``seek`` where it says that the partition goes on. Where no keeper answers, it takes
         as long as the log's ``patience``, and raises ``KeeperUnreachable``.
         """
-        return await self._passage.call(self._log_consumer.get, timeout)
+        core = self._log_consumer
+        limit = arguments.seconds("timeout", timeout)
+        if await self._passage.await_ready(core, limit):
+            return core.take()
+        raise RequestTimeout(f"no entry within {limit:g} s")
 
     async def get_batch(self, limit: int = READ_LIMIT, timeout: Seconds = None) -> list[LogEntry]:
         """Wait for entries, and take those that are there; none after ``timeout`` seconds.
 
         Raises what ``get`` does, but for ``RequestTimeout``.
         """
-        return await self._passage.call(self._log_consumer.get_batch, limit, timeout)
+        core = self._log_consumer
+        limit = arguments.count("limit", limit)
+        await self._passage.await_ready(core, arguments.seconds("timeout", timeout))
+        return core.take_batch(limit)
 
     def seek(self, partition: int, offset: int) -> None:
         """Go on from there in a partition; raises ``NoSuchPartition``, or the next read does."""
@@ -1382,7 +1402,12 @@ class StatusSubscriber(EitherClosing):
         arguments.seconds("timeout", timeout)
         if (found := self._status_subscriber.take()) is not None:
             return found
-        return await self._passage.call(self._status_subscriber.get, timeout)
+        core = self._status_subscriber
+        limit = arguments.seconds("timeout", timeout)
+        while await self._passage.await_ready(core, limit):
+            if (event := core.take()) is not None:
+                return event
+        raise TimeoutError(f"no status event within {limit:g} s")
 
     def poll(self) -> list[StatusEvent]:
         """Take all events that are there."""

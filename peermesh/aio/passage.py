@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
-from typing import ParamSpec, TypeVar, cast
+from typing import ParamSpec, Protocol, TypeVar, cast
 
 import trio
 
@@ -23,6 +23,16 @@ Result = TypeVar("Result")
 Made = TypeVar("Made")
 Values = ParamSpec("Values")
 CoreT = TypeVar("CoreT", bound=ReplicaHandle)
+
+
+class Giving(Protocol):
+    """What gives each item once."""
+
+    def is_ready(self) -> bool:
+        """Tell whether there is something to take."""
+
+    async def await_ready(self, limit: float) -> bool:
+        """Wait until there is, and take nothing; false after so many seconds."""
 
 
 class _Call:
@@ -110,6 +120,20 @@ class Passage:
             return cast("Result", call.result.unwrap())
         except EndpointClosed as error:
             raise self.shown(error) from error.__cause__
+
+    async def await_ready(self, core: Giving, limit: float) -> bool:
+        """Wait in the room until there is something to take; false after so many seconds.
+
+        True means that it is there now. Take it at once, in the same task, and before the next
+        ``await``: then neither a cancellation nor another task comes between, and what is cancelled
+        has taken nothing.
+        """
+        loop = self.check()
+        deadline = loop.time() + limit
+        while not core.is_ready():
+            if not await self.call(core.await_ready, max(0.0, deadline - loop.time())):
+                return core.is_ready()  # It may have come just now.
+        return True
 
     async def _discard(self, result: Ended) -> None:
         """Close a handle that no task gets."""

@@ -171,7 +171,8 @@ class CopyReads(Asking):
     def get(self, key: Value, default: Value = None) -> Value:
         """Give the value of a key, or ``default`` if it is missing; see ``Reader.get``.
 
-        At a clone in touch with its master there is nothing to wait for, which is seen at a glance.
+        At a clone in touch with its master there is nothing to wait for, nor at a master that has
+        no request of its own under way, which is seen at a glance.
         """
         if self._is_readable():
             encoded = self._table.get(encode(key))

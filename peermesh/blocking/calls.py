@@ -581,7 +581,7 @@ class Elections(Closing):
 
         Raises ``RequestTimeout`` then, and ``StoreClosed`` when none can come.
         """
-        return self._passage.call(self._elections.get, timeout)
+        return self._passage.take(self._elections.give_back, self._elections.get, timeout)
 
     def poll(self) -> list[Elected | None]:
         """Give nothing: whether there is a change is not seen without waiting."""
@@ -854,11 +854,11 @@ class Events(Closing):
 
         Raises ``RequestTimeout`` then, and ``StoreClosed`` when no more events can come.
         """
-        return self._passage.call(self._events.get, timeout)
+        return self._passage.take(self._events.give_back, self._events.get, timeout)
 
     def poll(self) -> list[StoreEvent | Missed]:
         """Take all events that are there."""
-        return self._passage.call_sync(self._events.poll)
+        return self._passage.take_sync(self._events.give_back, self._events.poll)
 
     def close(self) -> None:
         """Follow no longer."""
@@ -906,11 +906,11 @@ class Watch(Closing):
         Raises ``RequestTimeout`` then, ``StoreClosed`` when nothing more can come, and
         ``NotAllowed`` when this endpoint may not read the store any more.
         """
-        return self._passage.call(self._watch.get, timeout)
+        return self._passage.take(self._watch.give_back, self._watch.get, timeout)
 
     def poll(self) -> list[WatchItem]:
         """Take what is there, without waiting."""
-        return self._passage.call_sync(self._watch.poll)
+        return self._passage.take_sync(self._watch.give_back, self._watch.poll)
 
     def close(self) -> None:
         """Watch no longer; a task that waits for an item gets ``StoreClosed``."""
@@ -1223,14 +1223,16 @@ class LogConsumer(Closing):
         lost: ``seek`` where it says that the partition goes on. Where no keeper answers, it takes
         as long as the log's ``patience``, and raises ``KeeperUnreachable``.
         """
-        return self._passage.call(self._log_consumer.get, timeout)
+        return self._passage.take(self._log_consumer.give_back, self._log_consumer.get, timeout)
 
     def get_batch(self, limit: int = READ_LIMIT, timeout: Seconds = None) -> list[LogEntry]:
         """Wait for entries, and take those that are there; none after ``timeout`` seconds.
 
         Raises what ``get`` does, but for ``RequestTimeout``.
         """
-        return self._passage.call(self._log_consumer.get_batch, limit, timeout)
+        return self._passage.take(
+            self._log_consumer.give_back, self._log_consumer.get_batch, limit, timeout
+        )
 
     def seek(self, partition: int, offset: int) -> None:
         """Go on from there in a partition; raises ``NoSuchPartition``, or the next read does."""
@@ -1288,7 +1290,9 @@ class StatusSubscriber(StatusReading):
         arguments.seconds("timeout", timeout)
         if (found := self._status_subscriber.take()) is not None:
             return found
-        return self._passage.call(self._status_subscriber.get, timeout)
+        return self._passage.take(
+            self._status_subscriber.give_back, self._status_subscriber.get, timeout
+        )
 
     def poll(self) -> list[StatusEvent]:
         """Take all events that are there."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from inspect import iscoroutine
 from typing import Final, ParamSpec, Protocol, TypeVar, cast
@@ -16,6 +17,7 @@ from endpoint.replicas.attaching import Attaching
 from endpoint.replicas.handle import ReplicaHandle
 from net import forking
 from peermesh.blocking.portal import Portal
+from peermesh.blocking.taking import GiveBack, Taking
 from peermesh.blocking.way import Way
 from peermesh.doors.room import Finish, Room, Task, logger
 from wire.errors import FAILURES, EndpointClosed, MeshError, StoreClosed
@@ -194,6 +196,47 @@ class Passage(Way):
             return call()
 
         return self._cross(partial(self._room.look, run))
+
+    def take(
+        self,
+        give_back: GiveBack,
+        function: Callable[Values, Awaitable[Result]],
+        *arguments: Values.args,
+        **options: Values.kwargs,
+    ) -> Result:
+        """Run an async function over there that takes out what is given once.
+
+        If Ctrl-C ends the waiting for it, what was taken is given back, before any later call.
+        """
+        taking = Taking(give_back)
+
+        async def take() -> Result:
+            return taking.took(await function(*arguments, **options))
+
+        return self._take(taking, partial(self.call, take))
+
+    def take_sync(
+        self,
+        give_back: GiveBack,
+        function: Callable[Values, Result],
+        *arguments: Values.args,
+        **options: Values.kwargs,
+    ) -> Result:
+        """Run a function over there that takes out what is given once, as ``take`` does."""
+        taking = Taking(give_back)
+
+        def take() -> Result:
+            return taking.took(function(*arguments, **options))
+
+        return self._take(taking, partial(self.call_sync, take))
+
+    def _take(self, taking: Taking, cross: Callable[[], Result]) -> Result:
+        try:
+            return cross()
+        except KeyboardInterrupt:
+            with suppress(EndpointClosed):
+                self.soon(self.guarded(taking.give_up))
+            raise
 
     def wait(
         self, how: Barrier, function: Callable[[], Awaitable[Outcome | None]]

@@ -228,6 +228,35 @@ DOORS = [
         ),
     ),
     Safeguard(
+        "asyncio: what is given once is taken by the task that gets it",
+        "what a consumer's task did not get, as it was cancelled, is passed over by the next commit",
+        "peermesh/aio/calls.py",
+        "        if await self._passage.await_ready(core, limit):\n            return core.take()\n"
+        '        raise RequestTimeout(f"no entry within {limit:g} s")\n',
+        "        return await self._passage.call(core.get, timeout)\n",
+        (
+            "tests/peermesh/aio/test_aio_taking.py::test_a_commit_after_a_read_that_was_cancelled_passes_over_nothing",
+        ),
+    ),
+    Safeguard(
+        "asyncio: a task waits on where another one was faster",
+        "of two tasks that wait for one item, one gets an error that is a bug",
+        "peermesh/aio/passage.py",
+        "        while not core.is_ready():\n",
+        "        if not core.is_ready():\n",
+        (
+            "tests/peermesh/aio/test_aio_taking.py::test_of_tasks_that_wait_for_one_handle_each_item_goes_to_one",
+        ),
+    ),
+    Safeguard(
+        "what Ctrl-C kept from a thread is given back",
+        "an entry that arrives as Ctrl-C ends the waiting is passed over by the next commit",
+        "peermesh/blocking/living.py",
+        "                self.soon(self.guarded(taking.give_up))\n",
+        "                pass\n",
+        ("tests/peermesh/test_blocking_taking.py",),
+    ),
+    Safeguard(
         "asyncio: publishers wait in trio",
         "a publisher that has to wait for room raises instead",
         "peermesh/aio/hot.py",

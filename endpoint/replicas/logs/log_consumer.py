@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Self
 
 import trio
@@ -69,11 +69,9 @@ class LogConsumer(EitherClosing):
         as long as the log's ``patience``, and raises ``KeeperUnreachable``.
         """
         limit = arguments.seconds("timeout", timeout)
-        if not self._ready:
-            await self._refill(limit)
-        if not self._ready:
-            raise RequestTimeout(f"no entry within {limit:g} s")
-        return self._ready.popleft()
+        if await self.await_ready(limit):
+            return self.take()
+        raise RequestTimeout(f"no entry within {limit:g} s")
 
     async def get_batch(self, limit: int = READ_LIMIT, timeout: Seconds = None) -> list[LogEntry]:
         """Wait for entries, and take those that are there; none after ``timeout`` seconds.
@@ -81,10 +79,31 @@ class LogConsumer(EitherClosing):
         Raises what ``get`` does, but for ``RequestTimeout``.
         """
         limit = arguments.count("limit", limit)
-        wait = arguments.seconds("timeout", timeout)
+        await self.await_ready(arguments.seconds("timeout", timeout))
+        return self.take_batch(limit)
+
+    def is_ready(self) -> bool:
+        """Tell whether there is something to take; for a front end."""
+        return bool(self._ready)
+
+    async def await_ready(self, limit: float) -> bool:
+        """Wait until there is something to take; false after so many seconds; for a front end."""
         if not self._ready:
-            await self._refill(wait)
+            await self._refill(limit)
+        return bool(self._ready)
+
+    def take(self) -> LogEntry:
+        """Take the next entry, which is there; for a front end."""
+        return self._ready.popleft()
+
+    def take_batch(self, limit: int) -> list[LogEntry]:
+        """Take so many of the entries that are there, if any; for a front end."""
         return [self._ready.popleft() for _ in range(min(limit, len(self._ready)))]
+
+    def give_back(self, entries: Sequence[LogEntry]) -> None:
+        """Have what was taken, and reached no reader, come next; for a front end."""
+        if not self._is_closed:
+            self._ready.extendleft(reversed(entries))
 
     def seek(self, partition: int, offset: int) -> None:
         """Go on from there in a partition; raises ``NoSuchPartition``, or the next read does."""

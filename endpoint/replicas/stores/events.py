@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Self
@@ -66,7 +67,8 @@ class Events(EitherClosing):
         self._part = part
         self._runner = part.runner
         self._span = span
-        self._queue: deque[Changed] = deque(maxlen=queue_size)
+        self._queue: deque[Changed | StoreEvent] = deque(maxlen=queue_size)
+        """Changes, and before them events that were given back."""
         self._missed_count = self._since_yield = 0
         self._waiting = trio.lowlevel.ParkingLot()
         self._is_closed = False
@@ -91,8 +93,20 @@ class Events(EitherClosing):
         Raises ``RequestTimeout`` then, and ``StoreClosed`` when no more events can come.
         """
         limit = arguments.seconds("timeout", timeout)
+        if await self.await_ready(limit):
+            return self.take()
+        raise RequestTimeout(f"no event within {limit:g} s")
+
+    def is_ready(self) -> bool:
+        """Tell whether there is something to take, and no turn of others; for a front end."""
+        return bool(self._queue) and self._since_yield < YIELD_COUNT
+
+    async def await_ready(self, limit: float) -> bool:
+        """Wait until there is something to take; false after so many seconds; for a front end."""
+        if self.is_ready():
+            return True  # A limit costs several times as much.
         with trio.move_on_after(limit):
-            while not self._queue or self._since_yield >= YIELD_COUNT:
+            while not self.is_ready():
                 self._since_yield = 0
                 if self._queue:
                     await trio.lowlevel.cancel_shielded_checkpoint()
@@ -101,22 +115,34 @@ class Events(EitherClosing):
                 if self._is_closed or self._runner.error is not None:
                     raise StoreClosed("the events, or their store, are closed")
                 await self._waiting.park()
-            self._since_yield += 1
-            return self._take()
-        raise RequestTimeout(f"no event within {limit:g} s")
+        return self.is_ready()
 
     def poll(self) -> list[StoreEvent | Missed]:
         """Take all events that are there."""
         found: list[StoreEvent | Missed] = []
         while self._queue:
-            found.append(self._take())
+            found.append(self.take())
         return found
 
-    def _take(self) -> StoreEvent | Missed:
+    def take(self) -> StoreEvent | Missed:
+        """Take the next event, which is there; for a front end."""
+        self._since_yield += 1
         if self._missed_count:
             missed, self._missed_count = Missed(self._missed_count), 0
             return missed
-        return _decode(self._queue.popleft(), self._part.core.epoch_ns)
+        event = self._queue.popleft()
+        return event if isinstance(event, StoreEvent) else _decode(event, self._part.core.epoch_ns)
+
+    def give_back(self, events: Sequence[StoreEvent | Missed]) -> None:
+        """Have what was taken, and reached no reader, come next; for a front end."""
+        for event in reversed(events):
+            if isinstance(event, Missed):
+                self._missed_count += event.count
+            elif len(self._queue) == self._queue.maxlen:
+                self._missed_count += 1
+            else:
+                self._queue.appendleft(event)
+        self._waiting.unpark_all()
 
     def end(self) -> None:
         """Nothing comes any more; for the store's driver."""

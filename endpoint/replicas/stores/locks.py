@@ -6,6 +6,7 @@ first holds it. The next one watches that key alone, so that its end wakes one w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
@@ -207,8 +208,13 @@ class Elections(EitherClosing):
         self._part = part
         self._reader = reader
         self._prefix = prefix_of(ELECTION, name)
-        self._last: Elected | None = None
-        self._has_any = self._is_closed = False
+        self._last: tuple[Elected | None] | None = None
+        """What was given last."""
+        self._before: tuple[Elected | None] | None = None
+        """What was given before that."""
+        self._found: tuple[Elected | None] | None = None
+        """What is to be taken."""
+        self._is_closed = False
 
     async def get(self, timeout: Seconds = None) -> Elected | None:
         """Wait for the next change, for ``timeout`` seconds at most.
@@ -216,18 +222,46 @@ class Elections(EitherClosing):
         Raises ``RequestTimeout`` then, and ``StoreClosed`` when none can come.
         """
         limit = arguments.seconds("timeout", timeout)
+        self.forget()
+        if await self.await_ready(limit):
+            return self.take()
+        raise RequestTimeout(f"no change within {limit:g} s")
+
+    def forget(self) -> None:
+        """Forget what was not taken, which may be over by now; for a front end."""
+        self._found = None
+
+    def is_ready(self) -> bool:
+        """Tell whether there is something to take; for a front end."""
+        return self._found is not None
+
+    async def await_ready(self, limit: float) -> bool:
+        """Wait until there is something to take; false after so many seconds; for a front end."""
         with trio.move_on_after(limit):
             while True:
                 self._check()
                 revision = self._part.core.revision
-                found = await elected(self._reader, self._prefix)
-                if not self._has_any or found != self._last:
-                    self._has_any, self._last = True, found
-                    return found
-                while self._part.core.revision == revision:
+                found = (await elected(self._reader, self._prefix),)
+                if found != self._last:
+                    self._found = found
+                    return True
+                last = self._last
+                while self._part.core.revision == revision and self._last is last:
                     self._check()
                     await self._part.moved.wait()
-        raise RequestTimeout(f"no change within {limit:g} s")
+        return False
+
+    def take(self) -> Elected | None:
+        """Take what was found; for a front end."""
+        assert self._found is not None, "it was waited for"
+        self._before, self._last, self._found = self._last, self._found, None
+        return self._last[0]
+
+    def give_back(self, found: Sequence[Elected | None]) -> None:
+        """Have what was taken, and reached no reader, come next; for a front end."""
+        if self._last == (*found,):  # Otherwise another one was given meanwhile.
+            self._last = self._before
+            self._part.moved.wake()
 
     def _check(self) -> None:
         if self._is_closed or self._part.runner.error is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -130,8 +130,10 @@ class Watch(EitherClosing):
         self._from_revision = from_revision
         self._watcher: Watcher | None = None
         self._core: Source | None = None
-        self._items: deque[watches.Item] = deque()
-        self._revision = (from_revision or 1) - 1
+        self._items: deque[watches.Item | WatchItem] = deque()
+        """What the watcher told, and before that items that were given back."""
+        self._revision = self._before = (from_revision or 1) - 1
+        """What was given now, and before what was taken last."""
         self._is_closed = False
 
     @property
@@ -154,13 +156,22 @@ class Watch(EitherClosing):
         ``NotAllowed`` when this endpoint may not read the store any more.
         """
         limit = arguments.seconds("timeout", timeout)
+        if await self.await_ready(limit):
+            return self.take()
+        raise RequestTimeout(f"no change within {limit:g} s")
+
+    def is_ready(self) -> bool:
+        """Tell whether there is something to take; for a front end."""
+        return bool(self._items)
+
+    async def await_ready(self, limit: float) -> bool:
+        """Wait until there is something to take; false after so many seconds; for a front end."""
         if self._items:
-            return self._take()  # A limit costs several times as much as what is there already.
+            return True  # A limit costs several times as much as what is there already.
         with trio.move_on_after(limit):
             while not self._items:
                 await self._find()
-            return self._take()
-        raise RequestTimeout(f"no change within {limit:g} s")
+        return bool(self._items)
 
     async def _find(self) -> None:
         """Look for items; wait if there cannot be any yet."""
@@ -216,6 +227,7 @@ class Watch(EitherClosing):
     def poll(self) -> list[WatchItem]:
         """Take what is there, without waiting."""
         found: list[WatchItem] = []
+        self._before = self._revision
         while True:
             found += [self._take() for _ in range(len(self._items))]
             if self._is_closed or not self._runner.is_synced:
@@ -224,6 +236,11 @@ class Watch(EitherClosing):
             if watcher is None or (watcher.is_caught_up and not self._items):
                 return found
             self._items += watcher.take()
+
+    def take(self) -> WatchItem:
+        """Take the next item, which is there; for a front end."""
+        self._before = self._revision
+        return self._take()
 
     def _take(self) -> WatchItem:
         item = self._items.popleft()
@@ -236,8 +253,19 @@ class Watch(EitherClosing):
             case Bookmark(revision):
                 self._revision = revision
                 return item
-            case Gap():
+            case Commit(revision):
+                self._revision = revision
                 return item
+            case Entry() | Gap():
+                return item
+
+    def give_back(self, items: Sequence[WatchItem]) -> None:
+        """Have what was taken, and reached no reader, come next; for a front end."""
+        if not self._is_closed:
+            self._items.extendleft(reversed(items))
+            revisions = (each.revision - 1 for each in items if isinstance(each, Commit))
+            self._revision = min(self._before, *revisions)
+            self._part.moved.wake()
 
     def close(self) -> None:
         """Watch no longer; a task that waits for an item gets ``StoreClosed``."""
