@@ -4,6 +4,9 @@ A file that is encrypted is done in place. Whatever interrupts that leaves a fil
 records are under the old key and some under the new one: it opens with both, and to do it again
 goes on where it ended. A plain file is copied into an encrypted one, which takes its place in one
 step when it is complete; interrupted before that, it is what it was. The ballot goes along.
+
+Whichever it is, the file is locked from before it is read until all is done: what an owner wrote
+meanwhile would be in no copy.
 """
 
 from __future__ import annotations
@@ -18,11 +21,11 @@ from typing import Final
 from stores.disk import marks
 from stores.disk.ballot import SUFFIX as BALLOT, BallotFile
 from stores.disk.founding import Founding
-from stores.disk.log_replica import SQLiteLogReplica
+from stores.disk.log_replica import LoadedLogReplica, SQLiteLogReplica
 from stores.disk.medium import PrivateMedium
-from stores.disk.replica import VERSION, SQLiteReplica
+from stores.disk.replica import VERSION, LoadedReplica, SQLiteReplica
 from stores.disk.seals import Vault
-from stores.disk.sqlite import sync_path
+from stores.disk.sqlite import SQLiteFile, sync_path
 from stores.group.positions import MemberId
 from stores.sealing import StorageKeys
 from stores.table.codec import TableCodec
@@ -33,6 +36,8 @@ COMMIT_COUNT: Final = 256
 
 SUFFIX: Final = ".rekeying"
 """Ends the name of the copy that a plain file is encrypted into."""
+
+_MOVED: Final = "was moved or replaced while it was encrypted; do it again with the file there is"
 
 _NOTHING: Final = Founding(b"", MemberId("", 0), 0)
 """What an upgrade would take: nothing is upgraded here."""
@@ -61,9 +66,13 @@ def rekey(path: str, keys: StorageKeys, count: int = COMMIT_COUNT) -> Iterator[i
                 log.load(_NOTHING)
                 yield from _in_place(log, vault, keys, count)
         case marks.STORE:
-            yield from _encrypt(path, keys, _copy_store(path, keys, count))
+            with closing(SQLiteReplica(path, TableCodec())) as store:
+                found = store.load(_NOTHING)
+                yield from _encrypt(store.file, keys, _copy_store(path, found, keys, count))
         case marks.LOG:
-            yield from _encrypt(path, keys, _copy_log(path, keys, count))
+            with closing(SQLiteLogReplica(path)) as log:
+                copying = _copy_log(log, log.load(_NOTHING), keys, count)
+                yield from _encrypt(log.file, keys, copying)
         case other:
             raise BackendFailure(marks.explain_mark(path, other, marks.STORE))
 
@@ -99,25 +108,76 @@ def _mark(path: str) -> tuple[int, int]:
         raise BackendFailure(f"{path} cannot be read: {error}; is a master running?") from error
 
 
-def _encrypt(path: str, keys: StorageKeys, copying: Iterator[int]) -> Iterator[int]:
+def _encrypt(plain: SQLiteFile, keys: StorageKeys, copying: Iterator[int]) -> Iterator[int]:
+    """Put the copy that ``copying`` makes in the place of a plain file, which the caller closes.
+
+    It is open, and stays locked until another one has its place: no owner acknowledges anything in
+    a file that is about to go.
+    """
+    path = plain.path
+    place = _place_of(path)
     for end in (SUFFIX, f"{SUFFIX}-wal", f"{SUFFIX}-shm"):  # of a copy that was interrupted
         Path(f"{path}{end}").unlink(missing_ok=True)
     yield from copying
+    _check_place(path, place)
+    _let_go_of_log(plain)
     # Ahead of the file: a ballot that is plain beside a sealed file is never believed.
     _seal_ballot(path, keys, is_sealed=False)
+    _check_place(path, place)
     os.replace(f"{path}{SUFFIX}", path)
     sync_path(str(Path(path).absolute().parent))
 
 
-def _copy_store(path: str, keys: StorageKeys, count: int) -> Iterator[int]:
-    codec, copy = TableCodec(), path + SUFFIX
-    with (
-        closing(SQLiteReplica(path, codec)) as plain,
-        closing(SQLiteReplica(copy, codec, Vault(copy, keys))) as sealed,
-    ):
-        loaded = plain.load(_NOTHING)
+def _place_of(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _check_place(path: str, place: os.stat_result | None) -> None:
+    """Refuse to replace a file that is another one than was copied; raises ``BackendFailure``."""
+    now = _place_of(path)
+    if place is None or now is None or not os.path.samestat(place, now):
+        raise BackendFailure(f"{path} {_MOVED}")
+
+
+def _let_go_of_log(plain: SQLiteFile) -> None:
+    """Move the write-ahead log into the file, and remove it; the lock stays.
+
+    The log has the name that the one of the next file will have: neither may what is in it be found
+    beside that file, nor may closing this one remove that one's. An owner that has opened this file
+    already, and waits for the lock, cannot begin a log once another file has its place: SQLite
+    refuses.
+    """
+    with plain.failures_explained():
+        try:
+            # What is only emptied is not removed by its name, either, when the file is closed.
+            (mode,) = plain.connection.execute("PRAGMA journal_mode = TRUNCATE").fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname == "SQLITE_READONLY_DBMOVED":
+                raise BackendFailure(f"{plain.path} {_MOVED}") from error
+            raise
+    if mode != "truncate":
+        raise BackendFailure(f"{plain.path}: its write-ahead log cannot be closed: do it again")
+    Path(f"{plain.path}-journal").unlink(missing_ok=True)
+    sync_path(str(Path(plain.path).absolute().parent))
+
+
+def _copy_store(path: str, found: LoadedReplica, keys: StorageKeys, count: int) -> Iterator[int]:
+    copy = path + SUFFIX
+    with closing(SQLiteReplica(copy, TableCodec(), Vault(copy, keys))) as sealed:
         sealed.load(_NOTHING)
-        yield from sealed.copy_from(loaded, count)
+        yield from sealed.copy_from(found, count)
+
+
+def _copy_log(
+    plain: SQLiteLogReplica, found: LoadedLogReplica, keys: StorageKeys, count: int
+) -> Iterator[int]:
+    copy = plain.file.path + SUFFIX
+    with closing(SQLiteLogReplica(copy, Vault(copy, keys))) as sealed:
+        sealed.load(_NOTHING)
+        yield from sealed.copy_from(plain, found, count)
 
 
 def _seal_ballot(path: str, keys: StorageKeys, *, is_sealed: bool) -> None:
@@ -137,14 +197,3 @@ def _seal_ballot(path: str, keys: StorageKeys, *, is_sealed: bool) -> None:
             if loaded is not None:
                 ballot.seal(loaded, keys)
             return
-
-
-def _copy_log(path: str, keys: StorageKeys, count: int) -> Iterator[int]:
-    copy = path + SUFFIX
-    with (
-        closing(SQLiteLogReplica(path)) as plain,
-        closing(SQLiteLogReplica(copy, Vault(copy, keys))) as sealed,
-    ):
-        loaded = plain.load(_NOTHING)
-        sealed.load(_NOTHING)
-        yield from sealed.copy_from(plain, loaded, count)

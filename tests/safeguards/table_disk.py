@@ -8,6 +8,7 @@ DAMAGE = "tests/stores/disk/test_damage.py"
 LOG_DAMAGE = "tests/endpoint/replicas/logs/test_log_damage.py"
 UPGRADE = "tests/stores/disk/test_log_upgrade.py"
 FORMATS = "tests/fixtures/test_formats.py"
+REKEYING = "tests/stores/disk/test_rekeying.py"
 
 DISK = [
     Safeguard(
@@ -121,5 +122,29 @@ DISK = [
         "                    Run(number, offset, count, timestamp, body).entries()\n",
         "",
         (UPGRADE,),
+    ),
+    Safeguard(
+        "a plain file is locked until its copy has its place",
+        "a master that starts while its file is encrypted acknowledges what is gone a moment later",
+        "stores/disk/rekeying.py",
+        "    _let_go_of_log(plain)\n",
+        "    _let_go_of_log(plain)\n    plain.close()\n",
+        (REKEYING,),
+    ),
+    Safeguard(
+        "a plain file gives its log up before its copy has its place",
+        "an owner that opened the plain file a moment before writes its log beside the sealed one",
+        "stores/disk/rekeying.py",
+        "    _let_go_of_log(plain)\n",
+        "    pass\n",
+        (REKEYING,),
+    ),
+    Safeguard(
+        "only the file that was copied is replaced",
+        "what a person puts in its place while it is encrypted is overwritten",
+        "stores/disk/rekeying.py",
+        "    if place is None or now is None or not os.path.samestat(place, now):\n",
+        "    if False:\n",
+        (REKEYING,),
     ),
 ]

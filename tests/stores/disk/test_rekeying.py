@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from stores.actions import PutCommand, WriterId
+from stores.disk import marks
 from stores.disk.ballot import SUFFIX as BALLOT, BallotFile, LoadedBallot
 from stores.disk.medium import PrivateMedium
 from stores.disk.rekeying import SUFFIX, rekey
-from stores.disk.replica import LoadedReplica
+from stores.disk.replica import VERSION, LoadedReplica
 from stores.group.effects import Persist, Promises
 from stores.group.entries import ActionEntry
 from stores.group.positions import Position
@@ -191,6 +194,103 @@ def test_a_kill_while_a_plain_file_is_encrypted_leaves_it_plain(path, commits):
     list(rekey(str(path), NEW, 10))
     assert before == look(sealed_store(path, NEW), NEW)
     assert not path.with_name(path.name + SUFFIX).exists()
+
+
+KINDS_OF_FILES: dict[str, tuple[Callable[..., object], Callable[..., object]]] = {
+    "store": (
+        lambda path: fill(StoreFile(path)),
+        lambda path, keys=None: look(StoreFile(path, keys), keys),
+    ),
+    "log": (fill_log, look_log),
+}
+"""By name: what fills a file, and what says what is in it and its ballot."""
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_FILES)
+def test_no_owner_writes_to_a_plain_file_whose_copy_is_made(path, kind, monkeypatch):
+    make, read = KINDS_OF_FILES[kind]
+    before = make(path)
+    replaced = []
+
+    def attach() -> None:
+        with pytest.raises(BackendFailure, match="another replica has it"):
+            read(path)
+
+    def tried(step: Callable[..., object]) -> Callable[..., object]:
+        def run(source: object, *others: object, **options: object) -> object:
+            if str(source).startswith(str(path)):
+                attach()
+                replaced.extend(others)
+            return step(source, *others, **options)
+
+        return run
+
+    with monkeypatch.context() as patch:
+        for name in ("unlink", "replace"):
+            patch.setattr(os, name, tried(getattr(os, name)))
+        for _ in rekey(str(path), NEW, 10):
+            attach()
+    ballot = f"{path}{BALLOT}"
+    assert replaced == [ballot, ballot, str(path)], "the ballot as it is, and sealed; the file"
+    assert read(path, NEW) == before
+    assert sorted(path.parent.iterdir()) == [path, path.with_name(path.name + BALLOT)]
+
+
+def test_an_owner_that_opened_the_plain_file_before_comes_too_late(path, monkeypatch):
+    before = fill(StoreFile(path))
+    late = StoreFile(path)
+    connection = late.file.connect()
+    list(rekey(str(path), NEW, 10))
+    monkeypatch.setattr(late.file, "connect", lambda: connection)
+    with pytest.raises(BackendFailure, match="readonly"), closing(late):
+        late.open()
+    assert before == look(sealed_store(path, NEW), NEW)
+    assert sorted(path.parent.iterdir()) == [path, path.with_name(path.name + BALLOT)]
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["while it is copied", "after that"])
+def test_a_file_that_was_put_there_meanwhile_is_not_replaced(path, monkeypatch, is_late):
+    fill(StoreFile(path))
+    other = path.with_name("other.db")
+    fill(StoreFile(other))
+    content = other.read_bytes()
+
+    def move() -> None:
+        other.rename(path)
+
+    if is_late:
+        monkeypatch.setattr("stores.disk.rekeying._seal_ballot", lambda *_, **__: move())
+    commits = rekey(str(path), NEW, 10)
+    next(commits)
+    if not is_late:
+        move()
+    with pytest.raises(BackendFailure, match="was moved or replaced while it was encrypted"):
+        list(commits)
+    assert path.read_bytes() == content
+
+
+def test_a_file_that_is_gone_meanwhile_is_not_made_anew(path):
+    fill(StoreFile(path))
+    commits = rekey(str(path), NEW, 10)
+    next(commits)
+    path.rename(path.with_name("moved.db"))
+    with pytest.raises(BackendFailure, match="was moved or replaced while it was encrypted"):
+        list(commits)
+    assert not path.exists()
+
+
+def test_a_second_process_that_encrypts_a_file_leaves_the_copy_of_the_first_alone(
+    path, monkeypatch
+):
+    before = fill(StoreFile(path))
+    commits = rekey(str(path), NEW, 10)
+    next(commits)
+    with monkeypatch.context() as patch:  # It has looked at the file before the first one began.
+        patch.setattr("stores.disk.rekeying._mark", lambda _: (marks.STORE, VERSION))
+        with pytest.raises(BackendFailure, match="another replica has it"):
+            list(rekey(str(path), NEW, 10))
+    list(commits)
+    assert before == look(sealed_store(path, NEW), NEW)
 
 
 def test_a_ballot_that_was_sealed_before_an_interruption_goes_along(path, monkeypatch):
