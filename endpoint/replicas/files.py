@@ -11,7 +11,9 @@ from stores.disk.ballot import SUFFIX, BallotFile, LoadedBallot
 from stores.disk.founding import Founding
 from stores.disk.machine_meta import Meta
 from stores.disk.medium import Medium, PrivateMedium
+from stores.disk.removing import remove_files
 from stores.disk.rows import PLAIN, Codec
+from stores.group.ballot import new_promises
 from stores.group.effects import Persist, SavePromises, StageParts, SyncMarks, WriteMark
 from stores.group.election import FORCED_TERMS
 from stores.group.entries import Entry
@@ -82,6 +84,7 @@ class MemberFiles(ABC, Generic[RowsT]):
         self._is_renamed = is_renamed
         self._term = 0
         """That of the promises on the disk."""
+        self._is_on_disk = opener is None
         if opener is not None:
             self._rows, medium = opener(path, options)
             self._ballot = BallotFile(medium, None)
@@ -123,19 +126,31 @@ class MemberFiles(ABC, Generic[RowsT]):
 
     # -- both files ------------------------------------------------------------------------------
 
-    def load(self, founding: Founding, *, is_learner: bool = False) -> Opened:
+    def load(
+        self, founding: Founding, *, is_learner: bool = False, is_filled: bool = False
+    ) -> Opened:
         """Open or create both files. ``founding`` is for one of an earlier format, or a new one.
 
-        A learner founds nothing: it sets a file of an earlier format aside.
+        A learner founds nothing: it sets a file of an earlier format aside. One that was to be
+        filled, and never was, is opened only if it ``is_filled`` now.
         """
         aside = self._rows.set_aside() if is_learner else None
         loaded, parts = self._load(founding)
-        beginning = self._begin(loaded.meta, loaded.entries, founding.member)
+        beginning = self._begin(loaded.meta, loaded.entries, founding.member, is_filled=is_filled)
         return Opened(beginning, parts, loaded.exposed, aside)
 
-    def _begin(self, meta: Meta, entries: Sequence[Entry], own: MemberId) -> Beginning:
+    def _begin(
+        self, meta: Meta, entries: Sequence[Entry], own: MemberId, *, is_filled: bool
+    ) -> Beginning:
         """Open or create the ballot, and give what both files have; a new one is ``own``."""
         ballot = self._ballot.load()
+        if ballot is not None and meta.group is None and _is_left_over(ballot):
+            if not is_filled:
+                raise BackendFailure(
+                    f"{self.path} is of a promotion that did not end, and nothing is in it yet:"
+                    f" promote to it again, or remove it and {self.path}{SUFFIX}"
+                )
+            ballot = self._ballot.create(own, None)
         if ballot is None:
             if meta.group is not None and not _is_upgraded(meta, entries, own.name):
                 raise BackendFailure(
@@ -201,12 +216,25 @@ class MemberFiles(ABC, Generic[RowsT]):
         """Write a mark, without a wait for the disk."""
         self._ballot.write_mark(write.slot, write.number, write.mark)
 
+    def remove(self) -> None:
+        """Remove both files, of which nothing is needed; locks stay until they are closed."""
+        if self._is_on_disk:
+            remove_files(self.path)
+
     def close(self) -> None:
         """Let go of files and locks."""
         try:
             self._ballot.close()
         finally:
             self._rows.close()
+
+
+def _is_left_over(ballot: LoadedBallot) -> bool:
+    """Tell whether promises are of a file that was to be filled, and never became one of a group.
+
+    They are to a group, and the file is of none: in another one they would end leads for nothing.
+    """
+    return ballot.group is None and ballot.promises != new_promises(ballot.promises.member)
 
 
 def _is_upgraded(meta: Meta, entries: Sequence[Entry], name: str) -> bool:

@@ -79,9 +79,13 @@ class ReplicaRows(Protocol):
         *,
         installed: Iterable[Changes] = (),
         machine: bytes = b"",
+        group: bytes | None = None,
         forced_after: int = -1,
     ) -> None:
-        """Make a change of the journal durable, with a slice of rows if given."""
+        """Make a change of the journal durable, with a slice of rows if given.
+
+        A snapshot may come with the ``group`` that the journal is of from then on.
+        """
 
     def checkpoint(self, rows: Slice) -> None:
         """Make a slice of rows durable."""
@@ -175,13 +179,15 @@ class SQLiteReplica:
         *,
         installed: Iterable[Changes] = (),
         machine: bytes = b"",
+        group: bytes | None = None,
         forced_after: int = -1,
     ) -> None:
         """Make a change of the journal durable, in one transaction, with a slice of rows if given.
 
         A snapshot comes with ``installed``: all rows of its state, in slices, the last one with
-        writers, revision and census, and with what the machine keeps beside them. Entries that are
-        dropped are put into a file of their own before, if none of them is of a term after
+        writers, revision and census, and with what the machine keeps beside them. With ``group`` a
+        file of none is of that one as soon as it has all of the snapshot, and no sooner. Entries
+        that are dropped are put into a file of their own before, if none of them is of a term after
         ``forced_after``: a lead that was taken by force may take back what was acknowledged.
         """
         journal = self._journal
@@ -190,7 +196,9 @@ class SQLiteReplica:
             self._keep_lost(write.keep)
         with self._committing() as connection:
             if write.snapshot is not None:
-                self._install(connection, write.snapshot, installed, machine)
+                assert group is None or self._meta.group in (None, group), "it is of one group"
+                of = group or self._meta.group
+                self._install(connection, of, write.snapshot, installed, machine)
             elif is_cut:
                 assert write.keep >= self._meta.reached, "what is committed is not dropped"
                 journal.truncate(connection, write.keep)
@@ -275,6 +283,7 @@ class SQLiteReplica:
     def _install(
         self,
         connection: sqlite3.Connection,
+        group: bytes | None,
         snapshot: Snapshot,
         installed: Iterable[Changes],
         machine: bytes,
@@ -287,7 +296,7 @@ class SQLiteReplica:
             numbers["revision"] = changes.revision
             self._state.write(connection, changes, numbers)
         voters, times = snapshot.voters, snapshot.times
-        meta = Meta(self._meta.group, at, voters, at, times, at.index, machine)
+        meta = Meta(group, at, voters, at, times, at.index, machine)
         self._write_meta(connection, meta)
 
     def _write_slice(self, connection: sqlite3.Connection, rows: Slice) -> None:

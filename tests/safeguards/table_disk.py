@@ -9,6 +9,7 @@ LOG_DAMAGE = "tests/endpoint/replicas/logs/test_log_damage.py"
 UPGRADE = "tests/stores/disk/test_log_upgrade.py"
 FORMATS = "tests/fixtures/test_formats.py"
 REKEYING = "tests/stores/disk/test_rekeying.py"
+PROMOTED = "tests/endpoint/replicas/stores/test_promoted_files.py"
 
 DISK = [
     Safeguard(
@@ -146,5 +147,29 @@ DISK = [
         "    if place is None or now is None or not os.path.samestat(place, now):\n",
         "    if False:\n",
         (REKEYING,),
+    ),
+    Safeguard(
+        "a promoted file is of a group once it has all",
+        "a master of a file whose promotion was killed leads an empty store",
+        "endpoint/replicas/stores/files.py",
+        "        slices, beside = installed(snapshot)\n        write =",
+        "        self._rows.join(group)\n        slices, beside = installed(snapshot)\n        write =",
+        (PROMOTED,),
+    ),
+    Safeguard(
+        "a promotion that fails leaves no file",
+        "a promotion that is tried again is refused, as there is a store in its file",
+        "endpoint/replicas/stores/files.py",
+        "        except BackendFailure as error:\n            self.remove()\n",
+        "        except BackendFailure as error:\n",
+        (PROMOTED,),
+    ),
+    Safeguard(
+        "a file that was to be filled leads nothing",
+        "a master of a file whose promotion was killed leads an empty store, in a late term",
+        "endpoint/replicas/files.py",
+        "            if not is_filled:\n",
+        "            if False:\n",
+        (PROMOTED,),
     ),
 ]

@@ -11,7 +11,7 @@ from stores.disk.lazy_rows import Slice
 from stores.disk.replica import ReplicaRows, SQLiteReplica
 from stores.disk.rows import Codec
 from stores.group.effects import Persist, Promises, SavePromises, Snapshot
-from stores.replica.effects import Begin, Rows, ToDisk
+from stores.replica.effects import Rows, ToDisk
 from stores.replica.lazy import installed, restored
 from stores.table.codec import TableCodec
 from stores.table.parts import EntriesPart, Part
@@ -33,18 +33,37 @@ class ReplicaFiles(MemberFiles[ReplicaRows]):
     def fill(self, founding: Founding, snapshot: Snapshot, promises: Promises) -> tuple[str, ...]:
         """Create both files for a member of the group that ``founding`` names, with its state.
 
-        Gives what others could read of them until now.
+        Gives what others could read of them until now. If the process ends meanwhile, the file
+        can be filled again, and not be opened otherwise, or it has all. If this fails, both files
+        are removed.
         """
-        opened = self.load(founding)
+        opened = self.load(founding, is_filled=True)
         has_rows = any(isinstance(part, EntriesPart) and part.revisions for part in opened.parts)
         if opened.beginning.group is not None or has_rows:
             raise BackendFailure(
-                "there is a store in that file already: give the promoted store a file of its own"
+                "there is a store in that file already: give the promoted store a file of its own,"
+                " or attach a master with that one"
             )
-        self.write(ToDisk(0, Begin(founding.group, ())))
-        self.write(ToDisk(0, Persist(0, snapshot, snapshot.position.index, ())))
-        self.write(ToDisk(0, SavePromises(0, promises)))
+        try:
+            self._fill(founding.group, snapshot, promises)
+        except BackendFailure as error:
+            self.remove()
+            raise BackendFailure(
+                f"{error}. Nothing is left in that file: promote to it again when the cause is"
+                " removed"
+            ) from error
+        except BaseException:
+            self.remove()
+            raise
         return opened.exposed
+
+    def _fill(self, group: bytes, snapshot: Snapshot, promises: Promises) -> None:
+        """Write all, in such an order that what is there by half is of no group."""
+        self.write(ToDisk(0, SavePromises(0, promises)))
+        slices, beside = installed(snapshot)
+        write = Persist(0, snapshot, snapshot.position.index, ())
+        self._rows.persist(write, installed=slices, machine=beside, group=group)
+        self._ballot.join(group)  # After a crash before it, the file's next opening does it.
 
     def persist(self, write: Persist, rows: Rows | None, forced_after: int) -> None:
         """Make a change of the journal durable, with rows of the table."""

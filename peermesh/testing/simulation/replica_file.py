@@ -65,6 +65,7 @@ class DiskReplica:
         *,
         installed: Iterable[Changes] = (),
         machine: bytes = b"",
+        group: bytes | None = None,
         forced_after: int = -1,
     ) -> None:
         """Append one record for a change of the journal, and sync."""
@@ -74,6 +75,8 @@ class DiskReplica:
             at = _pair(snapshot.position)
             record["point"] = _point(at, snapshot.times, at, snapshot.voters, machine)
             record["installed"] = [_changed(changes) for changes in installed]
+            if group is not None:
+                record["group"] = group
         else:
             self._keep_lost(write.keep, forced_after)
         if rows is not None:
