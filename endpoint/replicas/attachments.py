@@ -50,7 +50,9 @@ class Files(Keeps, Protocol):
 
     path: str
 
-    def load(self, founding: Founding, *, is_learner: bool = False) -> Opened:
+    def load(
+        self, founding: Founding, *, is_learner: bool = False, is_fresh: bool = False
+    ) -> Opened:
         """Open or create both files."""
 
 
@@ -94,6 +96,8 @@ class WantedReplica:
     partitions: int | None = None
     """Of a new log; ``None`` for one."""
     is_learner: bool = False
+    is_fresh: bool = False
+    """True if it leads with what is here, whatever others have."""
     patience: Patience | None = None
     """Of one that leads alone, or of a copy; ``None`` in a group that elects."""
 
@@ -185,14 +189,15 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
         founding = self._making.founding(wanted.own_name)
 
         def restore() -> Opened:
-            opened = files.load(founding, is_learner=wanted.is_learner)
+            opened = files.load(founding, is_learner=wanted.is_learner, is_fresh=wanted.is_fresh)
             self._install(machine, opened)
             return opened
 
         async with reading(restore, files.close) as load:
             opened = await load()
             wanted.check()
-            self._check_file(wanted, files.path, opened.beginning.stored)
+            if not (wanted.is_fresh and opened.has_lost_ballot):
+                self._check_file(wanted, files.path, opened.beginning.stored)
             core = self._core(wanted, machine, opened.beginning)
             applied = opened.beginning.stored.applied
             core.carrier.keeper = self.machinery.new_keeper(machine, applied)
@@ -286,6 +291,7 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
             check=partial(self._check_lead, name),
             manner=partial(self._leading_manner, name, is_fresh=is_fresh),
             partitions=partitions,
+            is_fresh=is_fresh,
             patience=self.machinery.usual,
         )
         part = await self._attach(wanted)

@@ -16,9 +16,9 @@ from stores.disk.rows import PLAIN, Codec
 from stores.group.ballot import new_promises
 from stores.group.effects import Persist, SavePromises, StageParts, SyncMarks, WriteMark
 from stores.group.election import FORCED_TERMS
-from stores.group.entries import Entry
+from stores.group.entries import Entry, VotersEntry
 from stores.group.member_parts import Stored
-from stores.group.positions import MemberId
+from stores.group.positions import MemberId, Voters
 from stores.replica.beginning import Beginning, Opened
 from stores.replica.effects import Begin, Rows, ToDisk
 from wire.errors import BackendFailure
@@ -127,43 +127,67 @@ class MemberFiles(ABC, Generic[RowsT]):
     # -- both files ------------------------------------------------------------------------------
 
     def load(
-        self, founding: Founding, *, is_learner: bool = False, is_filled: bool = False
+        self,
+        founding: Founding,
+        *,
+        is_learner: bool = False,
+        is_filled: bool = False,
+        is_fresh: bool = False,
     ) -> Opened:
         """Open or create both files. ``founding`` is for one of an earlier format, or a new one.
 
         A learner founds nothing: it sets a file of an earlier format aside. One that was to be
-        filled, and never was, is opened only if it ``is_filled`` now.
+        filled, and never was, is opened only if it ``is_filled`` now. One that has one voter, and
+        has lost its ballot, is opened only by what ``is_fresh``, as another member.
         """
         aside = self._rows.set_aside() if is_learner else None
         loaded, parts = self._load(founding)
-        beginning = self._begin(loaded.meta, loaded.entries, founding.member, is_filled=is_filled)
-        return Opened(beginning, parts, loaded.exposed, aside)
-
-    def _begin(
-        self, meta: Meta, entries: Sequence[Entry], own: MemberId, *, is_filled: bool
-    ) -> Beginning:
-        """Open or create the ballot, and give what both files have; a new one is ``own``."""
         ballot = self._ballot.load()
-        if ballot is not None and meta.group is None and _is_left_over(ballot):
+        is_lost = ballot is None and loaded.meta.group is not None
+        if ballot is not None and loaded.meta.group is None and _is_left_over(ballot):
             if not is_filled:
                 raise BackendFailure(
                     f"{self.path} is of a promotion that did not end, and nothing is in it yet:"
                     f" promote to it again, or remove it and {self.path}{SUFFIX}"
                 )
-            ballot = self._ballot.create(own, None)
+            ballot = None
         if ballot is None:
-            if meta.group is not None and not _is_upgraded(meta, entries, own.name):
-                raise BackendFailure(
-                    f"{self.path} has a journal, and its ballot {self.path}{SUFFIX} is missing:"
-                    " move the file away, and start the replica anew: it takes all from its group."
-                    " Of a group of one, put back a copy of both"
-                )
-            (member,) = meta.voters or (own,)
-            ballot = self._ballot.create(member, meta.group)
-        if not self._is_renamed and ballot.promises.member.name != own.name:
+            ballot = self._new_ballot(loaded, founding.member, is_fresh=is_fresh)
+        beginning = self._begin(loaded.meta, loaded.entries, ballot, founding.member.name)
+        return Opened(beginning, parts, loaded.exposed, aside, has_lost_ballot=is_lost)
+
+    def _new_ballot(self, loaded: Loaded, own: MemberId, *, is_fresh: bool) -> LoadedBallot:
+        """Create the ballot of a new file; of another one where nothing is promised by that."""
+        meta, entries = loaded.meta, loaded.entries
+        if meta.group is None:
+            return self._ballot.create(own, None)
+        if _is_upgraded(meta, entries, own.name):
+            (member,) = meta.voters
+            return self._ballot.create(member, meta.group)
+        leads_alone = len(_voters(meta, entries)) == 1
+        if leads_alone and is_fresh:
+            # No other voter was promised anything, and to lead it takes a term that is far ahead.
+            return self._ballot.create(own, meta.group)
+        found = f"{self.path} has a journal, and its ballot {self.path}{SUFFIX} is missing:"
+        if leads_alone:
             raise BackendFailure(
-                f"{self.path} is the replica of {ballot.promises.member.name}, and this endpoint is"
-                f" {own.name}: give each its own file"
+                f"{found} put it back. If it is lost, fresh=True leads with what the file has, and"
+                " nothing tells whether that is all. The file of a copy is moved away: the copy"
+                " takes all from its leader"
+            )
+        raise BackendFailure(
+            f"{found} move the file away, and start the replica anew: it takes all from its group"
+        )
+
+    def _begin(
+        self, meta: Meta, entries: Sequence[Entry], ballot: LoadedBallot, own_name: str
+    ) -> Beginning:
+        """Give what both files have."""
+        name = ballot.promises.member.name
+        if not self._is_renamed and name != own_name:
+            raise BackendFailure(
+                f"{self.path} is the replica of {name}, and this endpoint is {own_name}: give each"
+                " its own file"
             )
         self._term = ballot.promises.term
         group = self._agree(meta.group, ballot)
@@ -235,6 +259,12 @@ def _is_left_over(ballot: LoadedBallot) -> bool:
     They are to a group, and the file is of none: in another one they would end leads for nothing.
     """
     return ballot.group is None and ballot.promises != new_promises(ballot.promises.member)
+
+
+def _voters(meta: Meta, entries: Sequence[Entry]) -> Voters:
+    """Give the voters in force at the end of a journal."""
+    changes = [entry.voters for entry in entries if isinstance(entry, VotersEntry)]
+    return changes[-1] if changes else meta.voters
 
 
 def _is_upgraded(meta: Meta, entries: Sequence[Entry], name: str) -> bool:

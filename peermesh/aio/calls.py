@@ -1649,10 +1649,10 @@ class Endpoint(Life):
         for a file that is encrypted. Beyond ``max_entries`` (10 million) or ``max_bytes`` of keys
         and values (2 GiB) nothing more is taken, with ``QuotaExceeded``; ``None`` sets no limit.
         What is acknowledged is here alone: ``attach_replica`` has a majority keep it. With
-        ``fresh`` no clone is asked what it has of an earlier life. Raises ``MasterExists`` if a
-        master of that name is known, or a clone is promoted meanwhile, ``BackendFailure``,
-        ``InvalidData``, ``ReplicaRegressed``, ``StoreConflict``, and ``CredentialsError`` for a
-        key.
+        ``fresh`` no clone is asked what it has of an earlier life, and a file whose ballot is lost
+        is led with what it has. Raises ``MasterExists`` if a master of that name is known, or a
+        clone is promoted meanwhile, ``BackendFailure``, ``InvalidData``, ``ReplicaRegressed``,
+        ``StoreConflict``, and ``CredentialsError`` for a key.
         """
         core = self._passage.look(
             self._endpoint.attach_master, name, backend, fresh=fresh, **options
@@ -1754,9 +1754,10 @@ class Endpoint(Life):
         ``QuotaExceeded``: 10 million and 2 GiB in memory, 64 GiB in a file, ``None`` for no limit.
         ``Backend.SQLite`` needs ``path``, and takes what that of a store takes. What is
         acknowledged is here alone: ``attach_log_replica`` has a majority keep it. With ``fresh`` no
-        follower is asked what it has of an earlier life. Raises ``MasterExists`` if a keeper of
-        that name is known, ``InvalidData``, ``BackendFailure``, ``ReplicaRegressed``,
-        ``StoreConflict``, and ``CredentialsError`` for a key.
+        follower is asked what it has of an earlier life, and a file whose ballot is lost is led
+        with what it has. Raises ``MasterExists`` if a keeper of that name is known,
+        ``InvalidData``, ``BackendFailure``, ``ReplicaRegressed``, ``StoreConflict``, and
+        ``CredentialsError`` for a key.
         """
         core = self._passage.look(
             self._endpoint.attach_log, name, topics, partitions, backend, fresh=fresh, **options

@@ -101,7 +101,7 @@ class BallotFile:
         records = [self._record_of(content, slot, damaged) for slot in range(SLOTS)]
         promised = [record for record in records[:PROMISE_SLOTS] if record is not None]
         if not promised:
-            raise self._unreadable()
+            raise self._unreadable(is_sealed=not self._keys and _looks_sealed(content))
         try:
             latest = max(promised, key=lambda record: int(record[0]))
             self._number, self._group, self._promises = _promises_of(latest)
@@ -222,11 +222,18 @@ class BallotFile:
         body, mac = block[:-_MAC_SIZE], block[-_MAC_SIZE:]
         return any(hmac.compare_digest(_mac(key, body), mac) for key in self._keys)
 
-    def _unreadable(self) -> BackendFailure:
+    def _unreadable(self, *, is_sealed: bool = False) -> BackendFailure:
+        if is_sealed:  # Its database was opened before, without a key.
+            file = self._medium.path.removesuffix(SUFFIX)
+            return BackendFailure(
+                f"{self._medium.path} is encrypted, and {file} is not: peermesh store rekey {file}"
+                " was interrupted. Do it again, with the same key; until then nothing is lost"
+            )
         hint = ", or was written with another key" if self._keys else ", or needs a key"
         return BackendFailure(
             f"{self._medium.path} is damaged{hint}: what this replica has promised cannot be read."
-            " Move it away, and start the replica anew: it joins its group as another member"
+            " Move it away. Where others vote, move the replica's file away as well, and start it"
+            " anew: it joins its group as another member. What leads alone goes on with fresh=True"
         )
 
     def _check(self) -> None:
@@ -256,6 +263,13 @@ def _promises_of(record: list[Any]) -> tuple[int, bytes | None, Promises]:
     number, group, member, starts, term, vote, is_whole = record
     voted = None if vote is None else MemberId(*vote)
     return number, group, Promises(MemberId(*member), starts, term, voted, is_whole)
+
+
+def _looks_sealed(content: bytes) -> bool:
+    """Tell whether the blocks of all promises begin as ours do, though no checksum is right."""
+    starts = range(0, PROMISE_SLOTS * SLOT_SIZE, BLOCK_SIZE)
+    wanted = [_MAGIC + bytes([VERSION, number // COPIES]) for number in range(len(starts))]
+    return [content[start : start + len(_MAGIC) + 2] for start in starts] == wanted
 
 
 def _slot_of(record: list[Any]) -> Slot:

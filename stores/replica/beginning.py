@@ -64,6 +64,8 @@ class Opened:
     """Files that others could read until they were opened."""
     aside: str | None
     """The new name of a file of an earlier release, which a learner has set aside."""
+    has_lost_ballot: bool = False
+    """True for files of a group that had no ballot: which member's they were is not known."""
 
 
 @dataclass(frozen=True, slots=True)

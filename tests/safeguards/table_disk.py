@@ -9,6 +9,7 @@ LOG_DAMAGE = "tests/endpoint/replicas/logs/test_log_damage.py"
 UPGRADE = "tests/stores/disk/test_log_upgrade.py"
 FORMATS = "tests/fixtures/test_formats.py"
 REKEYING = "tests/stores/disk/test_rekeying.py"
+LOST_BALLOTS = "tests/endpoint/replicas/test_lost_ballots.py"
 PROMOTED = "tests/endpoint/replicas/stores/test_promoted_files.py"
 
 DISK = [
@@ -171,5 +172,29 @@ DISK = [
         "            if not is_filled:\n",
         "            if False:\n",
         (PROMOTED,),
+    ),
+    Safeguard(
+        "a voter among others leads nothing without its ballot",
+        "a voter that has forgotten its votes leads beside the group, and two histories go on",
+        "endpoint/replicas/files.py",
+        "        leads_alone = len(_voters(meta, entries)) == 1\n",
+        "        leads_alone = True\n",
+        (LOST_BALLOTS,),
+    ),
+    Safeguard(
+        "without its ballot nothing leads that was not told to",
+        "a file that was put back without its ballot leads, and what it lacks is lost without a word",
+        "endpoint/replicas/files.py",
+        "        if leads_alone and is_fresh:\n",
+        "        if leads_alone:\n",
+        (LOST_BALLOTS,),
+    ),
+    Safeguard(
+        "what has lost its ballot leads as another member",
+        "what was said to the member of before is taken for a word to the one without promises",
+        "endpoint/replicas/files.py",
+        "            return self._ballot.create(own, meta.group)\n",
+        "            return self._ballot.create(_voters(meta, entries)[0], meta.group)\n",
+        (LOST_BALLOTS,),
     ),
 ]

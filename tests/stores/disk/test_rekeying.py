@@ -293,14 +293,44 @@ def test_a_second_process_that_encrypts_a_file_leaves_the_copy_of_the_first_alon
     assert before == look(sealed_store(path, NEW), NEW)
 
 
-def test_a_ballot_that_was_sealed_before_an_interruption_goes_along(path, monkeypatch):
+def replace_ballot_alone(source: str, target: str) -> None:
+    """End the process, as it were, before an encrypted copy gets the place of its file."""
+    if source.endswith(SUFFIX):
+        raise KeyboardInterrupt
+    os.rename(source, target)
+
+
+@pytest.mark.parametrize("has_copy", [True, False], ids=["with the copy", "without it"])
+@pytest.mark.parametrize("kind", KINDS_OF_FILES)
+def test_a_ballot_that_was_sealed_before_an_interruption_goes_along(
+    path, kind, monkeypatch, has_copy
+):
+    make, read = KINDS_OF_FILES[kind]
+    before = make(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", replace_ballot_alone)
+        with pytest.raises(KeyboardInterrupt):
+            list(rekey(str(path), NEW, 10))
+    if not has_copy:
+        path.with_name(path.name + SUFFIX).unlink()
+    with pytest.raises(
+        BackendFailure, match=r"store rekey \S*file.db was interrupted. Do it again"
+    ):
+        read(path)
+    list(rekey(str(path), NEW, 10))
+    assert read(path, NEW) == before
+
+
+def test_an_interrupted_file_is_encrypted_with_the_key_of_its_ballot(path, keys, monkeypatch):
     before = fill(StoreFile(path))
     with monkeypatch.context() as patch:
-        patch.setattr("stores.disk.rekeying.os.replace", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            list(rekey(str(path), NEW, 10))
-    list(rekey(str(path), NEW, 10))
-    assert before == look(sealed_store(path, NEW), NEW)
+        patch.setattr(os, "replace", replace_ballot_alone)
+        with pytest.raises(KeyboardInterrupt):
+            list(rekey(str(path), NEW))
+    with pytest.raises(BackendFailure, match="with the same key"):
+        list(rekey(str(path), keys))
+    list(rekey(str(path), StorageKeys((*keys.keys, *NEW.keys))))
+    assert before == look(sealed_store(path, keys), keys)
 
 
 def test_a_plain_ballot_beside_a_sealed_file_is_not_believed(path, keys, both):

@@ -123,5 +123,5 @@ def test_a_journal_whose_ballot_is_gone_is_refused_once_it_has_entries(tmp_path:
     files.write(ToDisk(1, Begin(GROUP, (VotersEntry(1, VOTERS[:1]),))))
     files.close()
     Path(f"{path}.ballot").unlink()
-    with pytest.raises(BackendFailure, match="put back a copy of both"):
+    with pytest.raises(BackendFailure, match="fresh=True leads with what the file has"):
         load(path, 2)
