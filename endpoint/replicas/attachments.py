@@ -203,6 +203,7 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
             core.carrier.keeper = self.machinery.new_keeper(machine, applied)
             part = self._run(wanted, core, files)
             part.runner.tell_exposed(opened.exposed)
+            part.runner.tell_damaged(opened.damaged)
             if opened.aside is not None:
                 text = f"a file of an earlier release is kept as {opened.aside}"
                 part.runner.tell_status(StatusCode.STORE_CONFLICT, core.entity, text)

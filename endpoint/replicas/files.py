@@ -154,7 +154,9 @@ class MemberFiles(ABC, Generic[RowsT]):
         if ballot is None:
             ballot = self._new_ballot(loaded, founding.member, is_fresh=is_fresh)
         beginning = self._begin(loaded.meta, loaded.entries, ballot, founding.member.name)
-        return Opened(beginning, parts, loaded.exposed, aside, has_lost_ballot=is_lost)
+        return Opened(
+            *(beginning, parts, loaded.exposed, aside, ballot.damaged), has_lost_ballot=is_lost
+        )
 
     def _new_ballot(self, loaded: Loaded, own: MemberId, *, is_fresh: bool) -> LoadedBallot:
         """Create the ballot of a new file; of another one where nothing is promised by that."""

@@ -518,6 +518,12 @@ class Runner:
         for text in exposed:
             self._host.emit(exposed_event(self.name, text))
 
+    def tell_damaged(self, damaged: Iterable[str]) -> None:
+        """Tell the log, and the flight recorder, of what was read from a copy that is right."""
+        for text in damaged:
+            self._logger.warning("%s %s: %s; its copy was used", self.kind, self.name, text)
+            self._host.note(self.kind, f"{self.name}: {text}")
+
     # The role.
 
     def unsynced(self) -> None:

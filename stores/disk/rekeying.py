@@ -25,7 +25,7 @@ from stores.disk.log_replica import LoadedLogReplica, SQLiteLogReplica
 from stores.disk.medium import PrivateMedium
 from stores.disk.replica import VERSION, LoadedReplica, SQLiteReplica
 from stores.disk.seals import Vault
-from stores.disk.sqlite import SQLiteFile, sync_path
+from stores.disk.sqlite import SQLiteFile, identity, sync_path
 from stores.group.positions import MemberId
 from stores.sealing import StorageKeys
 from stores.table.codec import TableCodec
@@ -50,7 +50,9 @@ def rekey(path: str, keys: StorageKeys, count: int = COMMIT_COUNT) -> Iterator[i
     or is none of ours, and if it needs a key that is not there.
     """
     vault = Vault(path, keys)
-    mark, version = _mark(path)
+    if not os.path.exists(path):
+        raise BackendFailure(f"{path} is not there: give the path of a store or a log")
+    mark, version = SQLiteReplica(path, TableCodec()).file.look()
     is_known = mark in (marks.STORE, marks.SEALED_STORE, marks.LOG, marks.SEALED_LOG)
     if is_known and version < VERSION:
         raise BackendFailure(
@@ -68,7 +70,7 @@ def rekey(path: str, keys: StorageKeys, count: int = COMMIT_COUNT) -> Iterator[i
         case marks.STORE:
             with closing(SQLiteReplica(path, TableCodec())) as store:
                 found = store.load(_NOTHING)
-                yield from _encrypt(store.file, keys, _copy_store(path, found, keys, count))
+                yield from _encrypt(store.file, keys, _copy_store(store, found, keys, count))
         case marks.LOG:
             with closing(SQLiteLogReplica(path)) as log:
                 copying = _copy_log(log, log.load(_NOTHING), keys, count)
@@ -93,53 +95,30 @@ def _in_place(
         vault.forget_old_keys(connection)
 
 
-def _mark(path: str) -> tuple[int, int]:
-    """Give the mark and the version of a file."""
-    if not os.path.exists(path):
-        raise BackendFailure(f"{path} is not there: give the path of a store or a log")
-    try:
-        with closing(
-            sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=rw", uri=True)
-        ) as file:
-            (mark,) = file.execute("PRAGMA application_id").fetchone()
-            (version,) = file.execute("PRAGMA user_version").fetchone()
-            return mark, version
-    except sqlite3.Error as error:
-        raise BackendFailure(f"{path} cannot be read: {error}; is a master running?") from error
-
-
 def _encrypt(plain: SQLiteFile, keys: StorageKeys, copying: Iterator[int]) -> Iterator[int]:
     """Put the copy that ``copying`` makes in the place of a plain file, which the caller closes.
 
     It is open, and stays locked until another one has its place: no owner acknowledges anything in
     a file that is about to go.
     """
-    path = plain.path
-    place = _place_of(path)
+    place = plain.place
+    found = identity(place)
     for end in (SUFFIX, f"{SUFFIX}-wal", f"{SUFFIX}-shm"):  # of a copy that was interrupted
-        Path(f"{path}{end}").unlink(missing_ok=True)
+        Path(f"{place}{end}").unlink(missing_ok=True)
     yield from copying
-    _check_place(path, place)
+    _check_place(place, found)
     _let_go_of_log(plain)
     # Ahead of the file: a ballot that is plain beside a sealed file is never believed.
-    _seal_ballot(path, keys, is_sealed=False)
-    _check_place(path, place)
-    os.replace(f"{path}{SUFFIX}", path)
-    sync_path(str(Path(path).absolute().parent))
+    _seal_ballot(plain.path, keys, is_sealed=False)
+    _check_place(place, found)
+    os.replace(f"{place}{SUFFIX}", place)
+    sync_path(os.path.dirname(place))
 
 
-def _place_of(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path)
-    except FileNotFoundError:
-        return None
-
-
-def _check_place(path: str, place: os.stat_result | None) -> None:
+def _check_place(place: str, found: tuple[int, int] | None) -> None:
     """Refuse to replace a file that is another one than was copied; raises ``BackendFailure``."""
-    now = _place_of(path)
-    if place is None or now is None or not os.path.samestat(place, now):
-        raise BackendFailure(f"{path} {_MOVED}")
+    if found is None or identity(place) != found:
+        raise BackendFailure(f"{place} {_MOVED}")
 
 
 def _let_go_of_log(plain: SQLiteFile) -> None:
@@ -160,12 +139,14 @@ def _let_go_of_log(plain: SQLiteFile) -> None:
             raise
     if mode != "truncate":
         raise BackendFailure(f"{plain.path}: its write-ahead log cannot be closed: do it again")
-    Path(f"{plain.path}-journal").unlink(missing_ok=True)
-    sync_path(str(Path(plain.path).absolute().parent))
+    Path(f"{plain.place}-journal").unlink(missing_ok=True)
+    sync_path(os.path.dirname(plain.place))
 
 
-def _copy_store(path: str, found: LoadedReplica, keys: StorageKeys, count: int) -> Iterator[int]:
-    copy = path + SUFFIX
+def _copy_store(
+    plain: SQLiteReplica, found: LoadedReplica, keys: StorageKeys, count: int
+) -> Iterator[int]:
+    copy = plain.file.place + SUFFIX
     with closing(SQLiteReplica(copy, TableCodec(), Vault(copy, keys))) as sealed:
         sealed.load(_NOTHING)
         yield from sealed.copy_from(found, count)
@@ -174,7 +155,7 @@ def _copy_store(path: str, found: LoadedReplica, keys: StorageKeys, count: int) 
 def _copy_log(
     plain: SQLiteLogReplica, found: LoadedLogReplica, keys: StorageKeys, count: int
 ) -> Iterator[int]:
-    copy = plain.file.path + SUFFIX
+    copy = plain.file.place + SUFFIX
     with closing(SQLiteLogReplica(copy, Vault(copy, keys))) as sealed:
         sealed.load(_NOTHING)
         yield from sealed.copy_from(plain, found, count)

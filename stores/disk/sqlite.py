@@ -168,6 +168,22 @@ class SQLiteFile:
             self._abandon(error)
             raise
 
+    def look(self) -> tuple[int, int]:
+        """Give the mark and the version of what is there, whatever it is, and close it again.
+
+        Raises ``BackendFailure`` if it is in use, or its log is damaged, which then stays.
+        """
+        try:
+            with self.failures_explained():
+                connection, _ = self._open_any()
+                (mark,) = connection.execute("PRAGMA application_id").fetchone()
+                (version,) = connection.execute("PRAGMA user_version").fetchone()
+        except BaseException as error:
+            self._abandon(error)
+            raise
+        self.close()
+        return mark, version
+
     def set_aside(self) -> str | None:
         """Give a file of an earlier format another name, and say which; it stays as it is.
 
@@ -278,6 +294,14 @@ class SQLiteFile:
     # -- steps -----------------------------------------------------------------------------------
 
     def _open(self) -> sqlite3.Connection:
+        """Open or create a file of ours, which is its owner's alone then."""
+        connection, loose = self._open_any()
+        self._check_mark(connection)
+        self.exposed = tighten_database(self.place, loose)
+        return connection
+
+    def _open_any(self) -> tuple[sqlite3.Connection, tuple[str, ...]]:
+        """Open or create a file, and lock it; gives those of its files that are not private."""
         with opened_log(self.place) as log:
             self._check_begun(log)
             loose = loose_files(self.place)
@@ -305,9 +329,7 @@ class SQLiteFile:
         self._identity = identity(self.place)
         _open_here.add(self.place)
         self._check_log(connection, witness)
-        self._check_mark(connection)
-        self.exposed = tighten_database(self.place, loose)
-        return connection
+        return connection, loose
 
     def _abandon(self, error: BaseException) -> None:
         """Let go of a file that could not be loaded, and leave it as it is."""

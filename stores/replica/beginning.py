@@ -64,6 +64,8 @@ class Opened:
     """Files that others could read until they were opened."""
     aside: str | None
     """The new name of a file of an earlier release, which a learner has set aside."""
+    damaged: tuple[str, ...] = ()
+    """Blocks of the ballot that cannot be read, a sentence for each; their copies were."""
     has_lost_ballot: bool = False
     """True for files of a group that had no ballot: which member's they were is not known."""
 

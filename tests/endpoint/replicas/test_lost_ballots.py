@@ -29,6 +29,22 @@ def lose_ballot(path: object) -> None:
     Path(f"{path}{SUFFIX}").unlink()
 
 
+def damage_ballot(path: object) -> None:
+    with Path(f"{path}{SUFFIX}").open("r+b") as ballot:
+        ballot.write(bytes(8))
+
+
+async def test_a_damaged_block_of_a_ballot_is_told(options, caplog) -> None:
+    async with Endpoint() as endpoint:
+        async with endpoint.attach_master("s", Backend.SQLite, **options) as master:
+            await (await master.put("k", 1)).applied()
+        assert "slot" not in caplog.text
+        damage_ballot(options["path"])
+        async with endpoint.attach_master("s", Backend.SQLite, **options) as master:
+            assert await master.get("k") == 1
+    assert "s.db.ballot: copy 1 of slot 0 cannot be read; its copy was used" in caplog.text
+
+
 async def test_a_master_that_is_told_to_goes_on_without_its_ballot(options) -> None:
     with trio.fail_after(limit()):
         async with Endpoint() as endpoint:

@@ -19,6 +19,7 @@ from stores.disk.ballot import SUFFIX as BALLOT, BallotFile, LoadedBallot
 from stores.disk.medium import PrivateMedium
 from stores.disk.rekeying import SUFFIX, rekey
 from stores.disk.replica import VERSION, LoadedReplica
+from stores.disk.sqlite import SQLiteFile
 from stores.group.effects import Persist, Promises
 from stores.group.entries import ActionEntry
 from stores.group.positions import Position
@@ -213,7 +214,7 @@ def test_no_owner_writes_to_a_plain_file_whose_copy_is_made(path, kind, monkeypa
     replaced = []
 
     def attach() -> None:
-        with pytest.raises(BackendFailure, match="another replica has it"):
+        with pytest.raises(BackendFailure, match=r"\(this process has it"):
             read(path)
 
     def tried(step: Callable[..., object]) -> Callable[..., object]:
@@ -286,8 +287,8 @@ def test_a_second_process_that_encrypts_a_file_leaves_the_copy_of_the_first_alon
     commits = rekey(str(path), NEW, 10)
     next(commits)
     with monkeypatch.context() as patch:  # It has looked at the file before the first one began.
-        patch.setattr("stores.disk.rekeying._mark", lambda _: (marks.STORE, VERSION))
-        with pytest.raises(BackendFailure, match="another replica has it"):
+        patch.setattr(SQLiteFile, "look", lambda _: (marks.STORE, VERSION))
+        with pytest.raises(BackendFailure, match=r"\(this process has it"):
             list(rekey(str(path), NEW, 10))
     list(commits)
     assert before == look(sealed_store(path, NEW), NEW)
@@ -356,7 +357,7 @@ def test_a_file_in_use_is_left_alone(path, keys, both):
     fill(sealed_store(path, keys), keys)
     with closing(sealed_store(path, keys)) as backend:
         backend.open()
-        with pytest.raises(BackendFailure, match="master"):
+        with pytest.raises(BackendFailure, match="one replica at a time"):
             list(rekey(str(path), both))
 
 
@@ -364,7 +365,7 @@ def test_what_is_none_of_ours_is_refused(path, keys):
     with pytest.raises(BackendFailure, match="not there"):
         list(rekey(str(path), keys))
     path.write_bytes(b"Dear diary, " * 1_000)
-    with pytest.raises(BackendFailure, match="cannot be read"):
+    with pytest.raises(BackendFailure, match="no SQLite file"):
         list(rekey(str(path), keys))
     path.unlink()
     with closing(sqlite3.connect(path)) as connection:
@@ -372,3 +373,31 @@ def test_what_is_none_of_ours_is_refused(path, keys):
     with pytest.raises(BackendFailure, match="another program"):
         list(rekey(str(path), keys))
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_what_a_link_leads_to_is_encrypted_and_not_the_link(path, tmp_path):
+    fill(StoreFile(path))
+    link = tmp_path / "link.db"
+    link.symlink_to(path)
+    os.rename(f"{path}{BALLOT}", f"{link}{BALLOT}")
+    list(rekey(str(link), NEW, 10))
+    assert link.is_symlink()
+    with pytest.raises(BackendFailure, match="is encrypted, and there is no key"):
+        StoreFile(path).open()
+
+
+def test_a_damaged_log_stays_where_its_file_is_to_be_encrypted(path, tmp_path):
+    store, log, crashed = StoreFile(path), f"{path}-wal", tmp_path / "crashed.db"
+    store.open()
+    for number in range(5):
+        rows = [(b"key%d" % number, b"value", number + 1, None)]
+        store.commit(Changes(number + 1, rows=Rows(*zip(*rows, strict=True))))
+    content = bytearray(Path(log).read_bytes())
+    content[32 + 24 + 4_096 + 100] ^= 1
+    crashed.write_bytes(path.read_bytes())
+    Path(f"{crashed}-wal").write_bytes(content)
+    store.close()
+    for _ in range(2):
+        with pytest.raises(BackendFailure, match=r"is damaged \(its log crashed.db-wal"):
+            list(rekey(str(crashed), NEW))
+        assert Path(f"{crashed}-wal").read_bytes() == content
