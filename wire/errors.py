@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import partial
 from typing import Final
 
 from wire.public import public
@@ -414,18 +415,27 @@ class OffsetOutOfRange(StoreError, LookupError):
     """Entries are gone that were asked for, or read before.
 
     Retention, or ``trim``, went past the reader; or what it had read, or its offset, is of entries
-    that were lost when the lead was taken by force.
+    that were lost when the lead was taken by force; or what it had read is of a log that is gone,
+    and another one began under its name.
     """
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
-    def __init__(self, partition: int, offset: int, start: int) -> None:
+    def __init__(
+        self, partition: int, offset: int, start: int, *, is_another_log: bool = False
+    ) -> None:
         """Name what is lost: the entries between ``offset`` and ``start``, not that at the end."""
         text = (
             f"partition {partition} begins at offset {start}: the entries {offset} to {start - 1}"
             f" are gone for good; read on from {start}, and keep more, or read sooner"
         )
-        if start < offset:
+        if is_another_log:
+            text = (
+                f"another log began under this name: what was read of partition {partition} up to"
+                f" offset {offset - 1} was of one that is gone; read on from {start}, where this"
+                " one begins"
+            )
+        elif start < offset:
             text = (
                 f"partition {partition} goes on at offset {start}: no entry has had {offset - 1},"
                 f" or those from {start} on are lost since the lead was taken by force; read on"
@@ -437,10 +447,13 @@ class OffsetOutOfRange(StoreError, LookupError):
         """Where the read was to go on. It is the first that is lost, if it is below ``start``."""
         self.start = start
         """Where it can go on. If it is below ``offset``, all between was lost after it was read."""
+        self.is_another_log = is_another_log
+        """True if another log began under the name: all that was read is of one that is gone."""
 
-    def __reduce__(self) -> tuple[type[OffsetOutOfRange], tuple[int, int, int]]:
+    def __reduce__(self) -> tuple[partial[OffsetOutOfRange], tuple[int, int, int]]:
         """Pickle the numbers, from which the text is made."""
-        return type(self), (self.partition, self.offset, self.start)
+        make = partial(type(self), is_another_log=self.is_another_log)
+        return make, (self.partition, self.offset, self.start)
 
 
 @public

@@ -1219,9 +1219,10 @@ class LogConsumer(Closing):
     def get(self, timeout: Seconds = None) -> LogEntry:
         """Wait for the next entry, for ``timeout`` seconds at most; then ``RequestTimeout``.
 
-        Raises ``OffsetOutOfRange`` when retention went past, or when entries that were read are
-        lost: ``seek`` where it says that the partition goes on. Where no keeper answers, it takes
-        as long as the log's ``patience``, and raises ``KeeperUnreachable``.
+        Raises ``OffsetOutOfRange`` when retention went past, when entries that were read are
+        lost, or when another log began under the name: ``seek`` where it says that the partition
+        goes on. Where no keeper answers, it takes as long as the log's ``patience``, and raises
+        ``KeeperUnreachable``.
         """
         return self._passage.take(self._log_consumer.give_back, self._log_consumer.get, timeout)
 
@@ -1242,7 +1243,8 @@ class LogConsumer(Closing):
         """Remember that all that was handed out is dealt with; raises without a name.
 
         A partition of which nothing was handed out is remembered as where it began: what comes
-        without a consumer is not passed over, wherever ``start`` was.
+        without a consumer is not passed over, wherever ``start`` was. Raises ``OffsetOutOfRange``
+        when another log began under the name.
         """
         return self._passage.call(self._log_consumer.commit)
 

@@ -101,6 +101,8 @@ class QueryAnswered:
     """What the proxy of a log has asked with ``ask`` has its answer, under its number."""
 
     answer: Answer
+    group: bytes | None = None
+    """The group whose leader answered."""
 
 
 GroupEffect = ToDisk | ReadRuns | WriteMark | Told | OrderDone | AskDone | ReadFor | QueryAnswered

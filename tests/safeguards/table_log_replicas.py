@@ -9,6 +9,7 @@ _FOLDER = "tests/endpoint/replicas/group_logs"
 _RIGHTS = f"{_FOLDER}/test_replica_log_rights.py"
 _LOGS = f"{_FOLDER}/test_replica_logs.py"
 _PROMOTION = "tests/endpoint/replicas/logs/test_log_promotion.py"
+_ANEW = "tests/endpoint/replicas/logs/test_log_anew.py"
 _OUTSIDE = "tests/stores/replica/test_log_outside.py"
 
 
@@ -17,6 +18,30 @@ def _part(name: str, why: str, file: str, text: str, replacement: str, *tests: s
 
 
 LOG_REPLICAS = [
+    _part(
+        "a consumer knows which log it has read",
+        "after a restart of a keeper in memory a consumer passes over the first entries, silently",
+        "endpoint/replicas/logs/log_reading.py",
+        "    return any(each.group not in (None, group) for each in seen)\n",
+        "    return False\n",
+        _ANEW,
+    ),
+    _part(
+        "nothing is committed of a log that is gone",
+        "after a restart of a keeper in memory all consumers of a name pass over its first entries",
+        "endpoint/replicas/logs/log_consumer.py",
+        "        if is_of_another(self._seen_at(self._positions), self._source.group):\n",
+        "        if False:\n",
+        _ANEW,
+    ),
+    _part(
+        "a cursor under way is none of the next log",
+        "a commit that waits for a keeper has consumers pass over the first entries of another log",
+        "stores/replica/logs/outbox.py",
+        "            parcel.requests = [*map(_outdated, parcel.requests)]\n",
+        "",
+        "tests/stores/replica/test_outbox.py",
+    ),
     _part(
         "no endpoint asks in another's name",
         "an endpoint uses up the request numbers of another endpoint",

@@ -11,12 +11,20 @@ import trio
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
-from endpoint.replicas.logs.log_reading import READ_LIMIT, LogEntry, Source, Start, entries_of
+from endpoint.replicas.logs.log_reading import (
+    READ_LIMIT,
+    Batch,
+    LogEntry,
+    Seen,
+    Source,
+    Start,
+    entries_of,
+    is_of_another,
+)
 from endpoint.replicas.receipts import Receipt
-from stores.group.positions import START, Position
 from stores.log.limits import FETCH_SIZE_MAX
 from stores.log.requests import check_name
-from wire.errors import InvalidData, NoSuchPartition, RequestTimeout, StoreClosed
+from wire.errors import InvalidData, NoSuchPartition, OffsetOutOfRange, RequestTimeout, StoreClosed
 from wire.public import public
 
 Commit = Callable[[str, Mapping[int, int]], Awaitable[Receipt]]
@@ -47,8 +55,8 @@ class LogConsumer(EitherClosing):
         self._partitions = partitions
         self._positions: dict[int, int] = {}
         """What is read next."""
-        self._seen: dict[int, Position] = {}
-        """The entries of the journal that brought what was read last, until it is sought."""
+        self._seen: dict[int, Seen] = {}
+        """Of which log the positions are, with what was read last there; not of one sought."""
         self._ready: deque[LogEntry] = deque()
         self._partition_count = 0
         """How many there are, once it is known where to begin."""
@@ -64,9 +72,10 @@ class LogConsumer(EitherClosing):
     async def get(self, timeout: Seconds = None) -> LogEntry:
         """Wait for the next entry, for ``timeout`` seconds at most; then ``RequestTimeout``.
 
-        Raises ``OffsetOutOfRange`` when retention went past, or when entries that were read are
-        lost: ``seek`` where it says that the partition goes on. Where no keeper answers, it takes
-        as long as the log's ``patience``, and raises ``KeeperUnreachable``.
+        Raises ``OffsetOutOfRange`` when retention went past, when entries that were read are
+        lost, or when another log began under the name: ``seek`` where it says that the partition
+        goes on. Where no keeper answers, it takes as long as the log's ``patience``, and raises
+        ``KeeperUnreachable``.
         """
         limit = arguments.seconds("timeout", timeout)
         if await self.await_ready(limit):
@@ -119,10 +128,14 @@ class LogConsumer(EitherClosing):
         """Remember that all that was handed out is dealt with; raises without a name.
 
         A partition of which nothing was handed out is remembered as where it began: what comes
-        without a consumer is not passed over, wherever ``start`` was.
+        without a consumer is not passed over, wherever ``start`` was. Raises ``OffsetOutOfRange``
+        when another log began under the name.
         """
         if self.name is None:
             raise InvalidData("a consumer without a name commits nothing: log.consume('name')")
+        await self._place()
+        if is_of_another(self._seen_at(self._positions), self._source.group):
+            await self._find_anew()
         return await self._commit(self.name, await self.positions())
 
     async def positions(self) -> dict[int, int]:
@@ -148,7 +161,7 @@ class LogConsumer(EitherClosing):
     async def _refill(self, timeout: float) -> None:
         self._check_open()
         with trio.CancelScope() as self._fetching:
-            await self._fetch(timeout)
+            await self._read_on(timeout)
         self._fetching = None
         self._check_open()
 
@@ -156,25 +169,60 @@ class LogConsumer(EitherClosing):
         if self._is_closed:
             raise StoreClosed("the consumer is closed: log.consume() gives another one")
 
-    async def _fetch(self, timeout: float) -> None:
+    async def _read_on(self, timeout: float) -> None:
         await self._place()
         # Take turns: the partition that was first is last now.
         for partition in list(self._positions)[:1]:
             self._positions[partition] = self._positions.pop(partition)
-        positions = dict(self._positions)
-        pairs = tuple(positions.items())
-        seen = [self._seen.get(partition, START) for partition in positions]
-        batch = await self._source.fetch(pairs, FETCH_SIZE_MAX, timeout, seen)
+        while (batch := await self._fetch(positions := dict(self._positions), timeout)) is None:
+            await self._find_anew()
         for entry in entries_of(batch, positions):
             self._ready.append(entry)
             self._positions[entry.partition] = entry.offset + 1
-        self._seen.update((run.partition, run.position) for run in batch.runs)
+        for partition, seen in zip(positions, self._seen_at(positions), strict=True):
+            self._seen[partition] = seen._replace(group=batch.group)
+        self._seen.update((run.partition, Seen(batch.group, run.position)) for run in batch.runs)
+
+    async def _fetch(self, positions: Mapping[int, int], timeout: float) -> Batch | None:
+        """Read on; ``None`` if the log that is there is not the one that was read."""
+        seen = self._seen_at(positions)
+        batch = await self._source.fetch(tuple(positions.items()), FETCH_SIZE_MAX, timeout, seen)
+        return None if is_of_another(seen, batch.group) else batch
+
+    def _seen_at(self, positions: Mapping[int, int]) -> list[Seen]:
+        """Give what was seen of each; nothing at offset zero, which is the same in every log."""
+        nothing = Seen()
+        return [
+            self._seen.get(partition, nothing) if offset else nothing
+            for partition, offset in positions.items()
+        ]
+
+    async def _find_anew(self) -> None:
+        """Look at the log that began under the name; raises ``OffsetOutOfRange``.
+
+        It may have more partitions, which are read from where they begin, or fewer.
+        """
+        state = await self._source.state()
+        self._partition_count = len(state.spans)
+        if self._partitions is None:
+            for partition in [each for each in self._positions if each >= len(state.spans)]:
+                del self._positions[partition]
+            for partition, span in enumerate(state.spans):
+                if partition not in self._positions:
+                    self._positions[partition] = span.start
+                    self._seen[partition] = Seen(state.group)
+        self._check_partitions(len(state.spans), *self._positions)
+        seen = self._seen_at(self._positions)
+        for (partition, offset), each in zip(self._positions.items(), seen, strict=True):
+            if is_of_another([each], state.group):
+                start = state.spans[partition].start
+                raise OffsetOutOfRange(partition, offset, start, is_another_log=True)
 
     async def _place(self) -> None:
         """Find out where to begin."""
         if self._partition_count:
             return
-        found, cursors = await self._source.state()
+        found, cursors, group = await self._source.state()
         spans = dict(enumerate(found))
         committed = {} if self.name is None else dict(dict(cursors).get(self.name, ()))
         self._check_partitions(len(spans), *self._positions, *(self._partitions or ()))
@@ -189,6 +237,7 @@ class LogConsumer(EitherClosing):
                 self._positions[partition] = span.start if is_early else span.end
             else:
                 self._positions[partition] = self._start.get(partition, spans[partition].start)
+            self._seen[partition] = Seen(group)
         self._partition_count = len(spans)
 
     def _check_partitions(self, count: int, *partitions: int) -> None:

@@ -214,8 +214,8 @@ class LogHandle(ReplicaHandle):
 
     async def offsets(self) -> dict[int, Span]:
         """Give the first offset of each partition, and the one after the last."""
-        spans, _ = await self.source.state()
-        return dict(enumerate(spans))
+        state = await self.source.state()
+        return dict(enumerate(state.spans))
 
     async def offsets_at(self, when: datetime | int) -> dict[int, int]:
         """Give the offset of each partition's first entry that was appended then or later.
@@ -253,8 +253,8 @@ class LogHandle(ReplicaHandle):
 
     async def consumers(self) -> dict[str, dict[int, int]]:
         """Give all named consumers with what they have committed."""
-        _, cursors = await self.source.state()
-        return {name: dict(positions) for name, positions in cursors}
+        state = await self.source.state()
+        return {name: dict(positions) for name, positions in state.cursors}
 
     async def forget_consumer(self, consumer: str) -> Receipt:
         """Forget a consumer, with what it has committed."""
@@ -265,8 +265,8 @@ class LogHandle(ReplicaHandle):
     async def lag(self, consumer: str) -> int:
         """Count the entries that are there and that a consumer has not committed."""
         consumer = check_name(consumer)
-        spans, cursors = await self.source.state()
-        return lag(dict(cursors).get(consumer, ()), spans)
+        state = await self.source.state()
+        return lag(dict(state.cursors).get(consumer, ()), state.spans)
 
 
 def _check_append(partition: object, producer: object, sequence: object) -> None:

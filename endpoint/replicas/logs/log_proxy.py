@@ -10,18 +10,16 @@ from typing import ClassVar
 import trio
 
 from endpoint.replicas.attaching import TICKS_PER_SECOND
-from endpoint.replicas.logs.log_reading import Batch
+from endpoint.replicas.logs.log_reading import Batch, Extent, Seen, is_of_another
 from endpoint.replicas.logs.log_receipts import LogPromotion
 from endpoint.replicas.parts import AnyEffect, Kind
 from endpoint.replicas.proxying import FindReplicas, ProxyPart
 from endpoint.replicas.receipts import store_error
-from stores.group.positions import Position
 from stores.log.limits import OFFSET_END, PARTITIONS_MAX, WAIT_TICKS_MAX
 from stores.log.messages import (
     Answer,
     Counted,
     CountQuery,
-    Cursors,
     Fetch,
     Fetched,
     Found,
@@ -38,7 +36,7 @@ from stores.replica.logs.outside import LogProxy
 from wire.errors import ErrorCode, NoSuchPartition, NotAllowed, PromotionRefused, StoreClosed
 
 
-class LogProxyPart(ProxyPart[LogProxy, Answer]):
+class LogProxyPart(ProxyPart[LogProxy, QueryAnswered]):
     """The questions of a log's proxy."""
 
     kind: ClassVar[Kind] = "log"
@@ -51,10 +49,10 @@ class LogProxyPart(ProxyPart[LogProxy, Answer]):
 
     # -- for the runner --------------------------------------------------------------------------
 
-    def take(self, effect: AnyEffect) -> tuple[int, Answer]:
+    def take(self, effect: AnyEffect) -> tuple[int, QueryAnswered]:
         """Give the number of a question with its answer, out of what a core of this kind asks."""
         assert isinstance(effect, QueryAnswered), effect
-        return effect.answer.query, effect.answer
+        return effect.answer.query, effect
 
     # -- for handles -----------------------------------------------------------------------------
 
@@ -64,7 +62,7 @@ class LogProxyPart(ProxyPart[LogProxy, Answer]):
             f"log {self.runner.name}: a proxy has no copy: promote a follower, which has one"
         )
 
-    async def ask(self, make: Callable[[int], Query]) -> Answer:
+    async def ask(self, make: Callable[[int], Query]) -> QueryAnswered:
         """Ask the leader what ``make`` makes of a number; raises what it could not do."""
         runner = self.runner
         if runner.error is not None:
@@ -97,19 +95,25 @@ class RemoteSource:
         group, count = self._counted
         return count if group == self._part.core.group else 0
 
+    @property
+    def group(self) -> bytes | None:
+        """Give the group whose leader is followed, or was last."""
+        return self._part.core.group
+
     async def partition_count(self) -> int:
         """Give the number of partitions, as the leader says."""
         try:
-            count = len((await self.state())[0])
+            state = await self.state()
+            group, count = state.group, len(state.spans)
         except NotAllowed:  # It may append all the same.
-            counted = await self._ask(CountQuery)
+            counted, group = await self._ask(CountQuery)
             assert isinstance(counted, Counted), counted
             count = counted.partition_count
-        self._counted = self._part.core.group, count
+        self._counted = group, count
         return count
 
     async def fetch(
-        self, positions: Positions, size_max: int, seconds: float, seen: Sequence[Position] = ()
+        self, positions: Positions, size_max: int, seconds: float, seen: Sequence[Seen] = ()
     ) -> Batch:
         """Have the leader read, and wait. It answers no question that no log has an answer to."""
         none = next((number for number, _ in positions if number >= PARTITIONS_MAX), None)
@@ -118,35 +122,45 @@ class RemoteSource:
                 f"log {self.name} has no partition {none}: a log has {PARTITIONS_MAX} at most"
             )
         positions = tuple((number, min(offset, OFFSET_END - 1)) for number, offset in positions)
-        wanted, last = tuple(offset for _, offset in positions), tuple(seen)
+        wanted = tuple(offset for _, offset in positions)
+        last = tuple(each.position for each in seen)
         deadline = trio.current_time() + seconds
         while True:
             left = max(0.0, deadline - trio.current_time())
             ticks = WAIT_TICKS_MAX if math.isinf(left) else math.ceil(left * TICKS_PER_SECOND)
             ticks = min(ticks, WAIT_TICKS_MAX)
-            answer = await self._ask(
+            found = await self._part.ask(
                 partial(Fetch, positions=positions, size_max=size_max, wait_ticks=ticks, seen=last)
             )
+            if is_of_another(seen, found.group):
+                return Batch((), (), found.group)
+            answer = self._checked(found)
             assert isinstance(answer, Fetched), answer
             is_over = trio.current_time() >= deadline
             if answer.runs or answer.offsets != wanted or is_over:
-                return Batch(answer.runs, answer.offsets)
+                return Batch(answer.runs, answer.offsets, found.group)
 
-    async def state(self) -> tuple[Sequence[Span], Cursors]:
+    async def state(self) -> Extent:
         """Ask what there is."""
-        state = await self._ask(StateQuery)
+        state, group = await self._ask(StateQuery)
         assert isinstance(state, State), state
         spans = [Span(*span) for span in zip(state.starts, state.ends, strict=True)]
-        return spans, state.cursors
+        return Extent(spans, state.cursors, group)
 
     async def offsets_at(self, timestamp_ns: int) -> tuple[int, ...]:
         """Have the leader look them up."""
-        found = await self._ask(partial(TimeQuery, timestamp_ns=max(timestamp_ns, 0)))
+        found, _ = await self._ask(partial(TimeQuery, timestamp_ns=max(timestamp_ns, 0)))
         assert isinstance(found, Found), found
         return found.offsets
 
-    async def _ask(self, make: Callable[[int], Query]) -> Answer:
-        answer = await self._part.ask(make)
+    async def _ask(self, make: Callable[[int], Query]) -> tuple[Answer, bytes | None]:
+        """Give the answer, with the group that gave it."""
+        found = await self._part.ask(make)
+        return self._checked(found), found.group
+
+    def _checked(self, found: QueryAnswered) -> Answer:
+        """Give the answer; raises what it says if there is none."""
+        answer = found.answer
         if isinstance(answer, QueryFailed):
             text = answer.text
             if answer.code is ErrorCode.KEEPER_UNREACHABLE:

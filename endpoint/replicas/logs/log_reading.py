@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from stores.group.positions import Position
+from stores.group.positions import START, Position
 from stores.log.kept_runs import KeptRun
 from stores.log.messages import Cursors, Positions
 from stores.log.partitions import Span
@@ -16,6 +16,15 @@ from wire.decoding import decode
 from wire.errors import OffsetOutOfRange
 from wire.public import public
 from wire.values import Value
+
+
+class Seen(NamedTuple):
+    """What a reader had of a partition last."""
+
+    group: bytes | None = None
+    """The group whose log it reads; ``None`` if its offset is a number of no certain log."""
+    position: Position = START
+    """The entry of the group's journal that brought what it read last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +35,18 @@ class Batch:
     offsets: Sequence[int]
     """Where the partitions asked for go on, in their order: where that was asked, unless entries
     are gone."""
+    group: bytes | None
+    """The group whose log was read. If it is not that of what the reader has seen, nothing was."""
+
+
+class Extent(NamedTuple):
+    """What there is to read."""
+
+    spans: Sequence[Span]
+    cursors: Cursors
+    """Where named consumers are."""
+    group: bytes | None
+    """The group whose log this is."""
 
 
 class Source(Protocol):
@@ -39,18 +60,23 @@ class Source(Protocol):
     def known_count(self) -> int:
         """The number of partitions; zero until it is known."""
 
+    @property
+    def group(self) -> bytes | None:
+        """The group whose log is read, as far as is known; another one begins another log."""
+
     async def partition_count(self) -> int:
         """Give the number of partitions, waiting until it is known."""
 
     async def fetch(
-        self, positions: Positions, size_max: int, seconds: float, seen: Sequence[Position] = ()
+        self, positions: Positions, size_max: int, seconds: float, seen: Sequence[Seen] = ()
     ) -> Batch:
         """Read from these positions on, waiting so long until there is something.
 
-        ``seen`` has the entries of the journal with which the reader's last ones came.
+        ``seen`` has for each of them what the reader had last. If that is of another group,
+        nothing is read.
         """
 
-    async def state(self) -> tuple[Sequence[Span], Cursors]:
+    async def state(self) -> Extent:
         """Give what there is to read, and where consumers are."""
 
     async def offsets_at(self, timestamp_ns: int) -> tuple[int, ...]:
@@ -81,6 +107,11 @@ class LogEntry:
     value: Value
     timestamp_ns: int
     """When the keeper took it, by its clock, in ns since 1970; a partition's never goes back."""
+
+
+def is_of_another(seen: Iterable[Seen], group: bytes | None) -> bool:
+    """Tell whether any of this is of a log that another group has kept."""
+    return any(each.group not in (None, group) for each in seen)
 
 
 def check_positions(batch: Batch, positions: Mapping[int, int]) -> None:

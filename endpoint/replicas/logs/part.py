@@ -10,7 +10,7 @@ import trio
 from endpoint.replicas.attaching import PATIENCE_SECONDS, Backend
 from endpoint.replicas.disk import log_failure, on_disk
 from endpoint.replicas.logs.log_proxy import unreachable
-from endpoint.replicas.logs.log_reading import Batch
+from endpoint.replicas.logs.log_reading import Batch, Extent, Seen, is_of_another
 from endpoint.replicas.logs.log_receipts import LogPromotion
 from endpoint.replicas.options import log_quota, take_quota, take_retention
 from endpoint.replicas.part import GroupPart, Single
@@ -21,7 +21,6 @@ from stores.log.kept_runs import AnyRun, KeptRun, RunPlace
 from stores.log.machine import LogMachine
 from stores.log.messages import (
     Answer,
-    Cursors,
     Fetch,
     Fetched,
     Found,
@@ -29,7 +28,7 @@ from stores.log.messages import (
     QueryFailed,
     TimeQuery,
 )
-from stores.log.partitions import Retention, Span
+from stores.log.partitions import Retention
 from stores.quota import Quota, QuotaPool
 from stores.replica.effects import ReadFor, ReadRuns
 from stores.replica.logs.core import LogCore
@@ -209,6 +208,11 @@ class ReplicaSource:
         """Give the number of partitions; zero before the log has begun."""
         return len(self._machine.partitions)
 
+    @property
+    def group(self) -> bytes | None:
+        """Give the group whose log is here; ``None`` while a copy has none."""
+        return self._part.core.group
+
     async def partition_count(self) -> int:
         """Give the number of partitions, once the log has begun; a copy may be too old to read."""
         single = self._part.single
@@ -217,16 +221,19 @@ class ReplicaSource:
         return len(self._machine.partitions)
 
     async def fetch(
-        self, positions: Positions, size_max: int, seconds: float, seen: Sequence[Position] = ()
+        self, positions: Positions, size_max: int, seconds: float, seen: Sequence[Seen] = ()
     ) -> Batch:
         """Read what is committed here. A reader that is ahead may have read it elsewhere."""
-        await self.partition_count()
+        last = [each.position for each in seen]
         deadline = trio.current_time() + seconds
         while True:
-            if not self.known_count:  # It has begun anew: a keeper that was deposed, or a copy.
-                await self.partition_count()
+            await self.partition_count()  # A copy may have been dropped meanwhile.
+            if is_of_another(seen, self.group):
+                return Batch((), (), self.group)
             is_current = self._machine.is_ahead(positions) and await self._is_current(deadline)
-            if self._machine.has_news(positions, seen, is_current=is_current):
+            if is_of_another(seen, self.group):
+                continue
+            if self._machine.has_news(positions, last, is_current=is_current):
                 break
             with trio.move_on_at(deadline) as scope:
                 await self._part.moved.wait()
@@ -234,7 +241,7 @@ class ReplicaSource:
             if scope.cancelled_caught:
                 break
         await trio.lowlevel.checkpoint()
-        return await self.gather(positions, size_max, seen, is_current=is_current)
+        return await self.gather(positions, size_max, last, is_current=is_current)
 
     async def _is_current(self, deadline: float) -> bool:
         """Wait until all is here that was committed before; false if no leader says so in time."""
@@ -248,7 +255,7 @@ class ReplicaSource:
         self, positions: Positions, size_max: int, seen: Sequence[Position], *, is_current: bool
     ) -> Batch:
         """Read what is here now, from memory or the file."""
-        machine = self._machine
+        machine, group = self._machine, self.group
         first: AnyRun | None = None
         while wanted := machine.gather(positions, size_max):
             runs = await self._part.read(wanted)
@@ -260,12 +267,13 @@ class ReplicaSource:
             first = wanted[0]  # Retention may have let it go meanwhile: what is there now?
         else:
             runs = []
-        return Batch(runs, machine.goes_on(positions, seen, is_current=is_current))
+        return Batch(runs, machine.goes_on(positions, seen, is_current=is_current), group)
 
-    async def state(self) -> tuple[Sequence[Span], Cursors]:
+    async def state(self) -> Extent:
         """Give what is committed here."""
         await self.partition_count()
-        return self._machine.partitions.spans(), self._machine.all_cursors()
+        machine = self._machine
+        return Extent(machine.partitions.spans(), machine.all_cursors(), self.group)
 
     async def offsets_at(self, timestamp_ns: int) -> tuple[int, ...]:
         """Look them up in what is committed here."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from stores.actions import ACTION_SIZE, WriterId
 from stores.log.bodies import Write
-from stores.log.messages import Request, Requests
+from stores.log.limits import OFFSET_END
+from stores.log.messages import MoveCursor, Request, Requests
 from stores.log.requests import LogRequests
 from stores.replica.asked.outbox import Outbox, Parcel, Words
 from wire.errors import ErrorCode, StoreClosed
@@ -42,6 +43,16 @@ class LogOutbox(Outbox):
         self._latest: _Asked | None = None
         super().__init__(entity, incarnation, self.requests)
 
+    def register_anew(self) -> None:
+        """Ask another group for all that has no answer, in whose log no consumer has been yet.
+
+        Where one was in the last group's log is refused: entries might be passed over for good.
+        """
+        super().register_anew()
+        for parcel in self._parcels:
+            assert isinstance(parcel, _Asked), parcel
+            parcel.requests = [*map(_outdated, parcel.requests)]
+
     def close(self) -> None:
         """Take on nothing more: whatever is asked for raises ``StoreClosed``."""
         self.requests.serve(_refuse)
@@ -57,6 +68,14 @@ class LogOutbox(Outbox):
         else:
             self._latest = parcel = _Asked(self.writer, first, requests, size)
             self._put(parcel)
+
+
+def _outdated(request: Request) -> Request:
+    """Have a cursor be where none can be."""
+    if not isinstance(request, MoveCursor):
+        return request
+    nowhere = tuple((partition, OFFSET_END - 1) for partition, _ in request.positions)
+    return MoveCursor(request.consumer, nowhere)
 
 
 def _refuse(first: int, requests: tuple[Request, ...]) -> None:

@@ -86,4 +86,4 @@ class LogProxy(GroupProxy[LogOutbox]):
         self._questions.receive(QueryFailed(number, ErrorCode.NOT_AUTHORIZED, text))
 
     def _on_found(self, answer: Answer) -> None:
-        self._effects.append(QueryAnswered(answer))
+        self._effects.append(QueryAnswered(answer, self.group))

@@ -74,7 +74,8 @@ class LogAsker:
         self.mesh.take(self.name, effects)
         for effect in effects:
             match effect:
-                case QueryAnswered(answer):
+                case QueryAnswered(answer, group):
+                    assert group == self.core.group, "it is known who answered"
                     assert answer.query not in self.answers, "a question is answered once"
                     self.answers[answer.query] = answer
                 case IdleReached(token):

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from stores.limits import OUTCOMES_MAX
+from stores.log.limits import OFFSET_END
+from stores.log.messages import Append, ForgetConsumer, MoveCursor
 from stores.outcomes import Applied, Outcome
 from stores.replica.asked.outbox import PARCEL_COUNT
+from stores.replica.logs.outbox import LogOutbox
 from stores.replica.tables.outbox import TableOutbox
 from stores.table.bodies import Registration
 from wire.encoding import encode
@@ -61,3 +64,28 @@ def test_an_answer_that_overtook_what_was_asked_before_is_told_with_it(asking):
     first = Outcome(1, 1, Applied(7))
     assert list(asking.outbox.look_up(lambda *_: [first])) == [first, later]
     assert len(asking.outbox) == 0
+
+
+def test_another_log_is_asked_for_appends_and_for_no_place_in_the_last_one():
+    outbox = LogOutbox(EntityId(EndpointId(bytes(16)), 1), 5)
+    flat = (None, encode("it"))
+    outbox.requests.append(1, flat)
+    outbox.requests.move_cursor("c", ((0, 3), (1, 4)))
+    outbox.seal()
+    outbox.requests.forget_consumer("d")
+    outbox.register_anew()
+    outbox.resume()
+    sent = []
+    outbox.pump(lambda *each: sent.append(each), is_local=False)
+    ((ticket, _),) = sent
+    outbox.answered(ticket, Registration(3, 0))
+    outbox.requests.move_cursor("c", ((0, 1),))
+    outbox.pump(lambda *each: sent.append(each), is_local=False)
+    asked = [request for _, write in sent[1:] for request in write.asked.requests]
+    nowhere = OFFSET_END - 1
+    assert asked == [
+        Append(1, None, 0, flat),
+        MoveCursor("c", ((0, nowhere), (1, nowhere))),
+        ForgetConsumer("d"),
+        MoveCursor("c", ((0, 1),)),
+    ]
