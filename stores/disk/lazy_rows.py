@@ -20,6 +20,7 @@ from wire.limits import MIB
 
 if TYPE_CHECKING:
     from stores.log.parts import Part
+    from stores.log.producers import ProducerChange
 
 SLICE_ROWS: Final = 2_000
 """Rows of one slice: a commit that waits for one takes some milliseconds longer."""
@@ -65,3 +66,5 @@ class Books:
     parts: Sequence[Part]
     starts: tuple[int, ...]
     """Of each partition, where the runs begin that are to stay in the file."""
+    producers: Sequence[ProducerChange] = ()
+    """The named producers that changed since the last checkpoint, in the order of that."""

@@ -40,7 +40,7 @@ class LogReplicaRows(Protocol):
         """Put runs of a snapshot aside, until it comes; those of another one go."""
 
     def checkpoint(self, books: Books) -> None:
-        """Make durable what is small of a state: ``LogMachine.beside_runs`` gives the parts."""
+        """Make durable what is small of a state: ``LogMachine.beside_rows`` gives the parts."""
 
     def read(self, places: Sequence[RunPlace]) -> list[KeptRun]:
         """Give those of some runs that are still there, up to a damaged one, if that is not first.

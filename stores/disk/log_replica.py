@@ -26,6 +26,7 @@ from stores.disk.log_rows import RUNS_SCHEMA, run_id
 from stores.disk.log_upgrade import upgrade
 from stores.disk.machine_meta import META_SCHEMA, Meta, read_meta, write_meta
 from stores.disk.placed_runs import PLACED_RUNS_SCHEMA, PlacedRuns, ReferringBodies
+from stores.disk.producer_rows import ProducerRows
 from stores.disk.replica import LOST, REMEDY, VERSION, Resealing
 from stores.disk.rows import PLAIN, Codec, Head, RecordTable, RowDamaged
 from stores.disk.sqlite import FileOptions, Format, SQLiteFile, free_name
@@ -37,7 +38,7 @@ from stores.log.bodies import Performed
 from stores.log.codec import LogCodec
 from stores.log.kept_runs import KeptRun, KeptRuns, RunPlace
 from stores.log.limits import PARTITIONS_MAX
-from stores.log.parts import HeadPart, Part, PlacedPart, RunsPart, thaw
+from stores.log.parts import HeadPart, Part, PlacedPart, ProducersPart, RunsPart, thaw
 from wire.errors import DecodeError
 
 _BODIES: Final = ReferringBodies()
@@ -89,8 +90,9 @@ class SQLiteLogReplica:
         self._journal = JournalRows(codec)
         self._runs = PlacedRuns(codec)
         self._meta = Meta()
+        self._producers = ProducerRows(self._books)
         self._written: dict[bytes, bytes] = {}
-        """By name of a record in the books: a hash of what it holds."""
+        """By name of a record in the books: a hash of what it holds; not of producers."""
 
     def load(self, founding: Founding) -> LoadedLogReplica:
         """Open or create the file; one of an earlier format becomes a group of one.
@@ -112,15 +114,15 @@ class SQLiteLogReplica:
             if self.file.version < VERSION:
                 self._found(connection, records, founding)
                 records = dict(self._books.load(connection))
-            self._written = {name: _hash(body) for name, body in records.items()}
+            small = {name: _CODEC.decode_part(records[name]) for name in sorted(records)}
+            others = self._producers.load(connection, small)
+            self._written = {name: _hash(records[name]) for name in others}
             self._take_meta(read_meta(connection, self._codec))
             self._runs.forget_arrivals(connection)
             if self.file.is_integrity_checked:
                 self._runs.check_all(connection)
             entries = self._load_journal(connection)
-            parts = self._load_parts(
-                connection, entries, [records[name] for name in sorted(records)]
-            )
+            parts = self._load_parts(connection, entries, list(small.values()))
             self._head.save(connection)
         return LoadedLogReplica(self._meta, entries, parts, self.file.exposed)
 
@@ -170,7 +172,7 @@ class SQLiteLogReplica:
                 self._runs.arrive(connection, part.runs)
 
     def checkpoint(self, books: Books) -> None:
-        """Make durable what is small of a state: ``LogMachine.beside_runs`` gives the parts."""
+        """Make durable what is small of a state: ``LogMachine.beside_rows`` gives the parts."""
         point = books.checkpoint
         assert self._meta.applied <= point.applied <= self._journal.end, "parts follow the journal"
         assert self._meta.floor <= point.floor <= point.applied, (self._meta.floor, point)
@@ -179,6 +181,7 @@ class SQLiteLogReplica:
             meta = Meta(group, point.floor, point.voters, at, point.times, at.index)
             self._write_meta(connection, meta)
             self._write_parts(connection, books.parts, books.starts)
+            self._producers.write(connection, books.producers)
             self._journal.forget(connection)
 
     def read(self, places: Sequence[RunPlace]) -> list[KeptRun]:
@@ -236,7 +239,7 @@ class SQLiteLogReplica:
         self._write_meta(connection, Meta(founding.group, at, voters, at, earlier.times, at.index))
         self._books.clear(connection)
         starts = [span.start for span in earlier.spans]
-        self._write_parts(connection, earlier.parts() if earlier.spans else [], starts)
+        self._replace_parts(connection, earlier.parts() if earlier.spans else [], starts)
         name = self._head.facts.get("name")
         self._head.facts = {} if name is None else {"name": name}
 
@@ -251,9 +254,9 @@ class SQLiteLogReplica:
         return entries
 
     def _load_parts(
-        self, connection: sqlite3.Connection, entries: list[Entry], bodies: list[bytes]
+        self, connection: sqlite3.Connection, entries: list[Entry], small: list[Part]
     ) -> list[Part]:
-        head, *others = map(_CODEC.decode_part, bodies) if bodies else [HeadPart()]
+        head, *others = small or [HeadPart()]
         applied = self._meta.applied
         if not isinstance(head, HeadPart) or head.position > applied:
             raise RowDamaged("table books: it is of another state")
@@ -268,7 +271,7 @@ class SQLiteLogReplica:
                 kept.append(run)
         if _count_runs(entries[applied.index - self._meta.floor.index :]) != later:
             raise RowDamaged("table runs: some are of no entry")
-        if not bodies:
+        if not small:
             return []
         parts: list[Part] = [replace(head, after=0), PlacedPart(kept.above(0)), *others]
         try:
@@ -326,7 +329,16 @@ class SQLiteLogReplica:
         self._write_meta(connection, Meta(group, at, snapshot.voters, at, times, at.index))
         head = beside[0]
         assert isinstance(head, HeadPart), head
-        self._write_parts(connection, beside, tuple(span.start for span in head.spans))
+        self._replace_parts(connection, beside, [span.start for span in head.spans])
+
+    def _replace_parts(
+        self, connection: sqlite3.Connection, parts: Sequence[Part], starts: Sequence[int]
+    ) -> None:
+        """Write another state, with all of its producers."""
+        producers = [part for part in parts if isinstance(part, ProducersPart)]
+        others = [part for part in parts if not isinstance(part, ProducersPart)]
+        self._producers.replace(connection, producers)
+        self._write_parts(connection, others, starts)
 
     def _write_parts(
         self, connection: sqlite3.Connection, parts: Sequence[Part], starts: Sequence[int]

@@ -33,9 +33,11 @@ from stores.log.messages import (
     Trimmed,
 )
 from stores.log.parts import ROW_SIZE, CursorsPart, HeadPart, Part, ProducersPart, RunsPart
+from stores.log.windows import encoded
 from stores.table.bodies import ChangeQuota, QuotaChanged, Register, Registered
 from stores.table.codec import ANSWERS, encode_answer
 from stores.table.parts import WritersPart
+from wire import cbor
 
 ROWS_MAX: Final = CHUNK_SIZE_MAX // ROW_SIZE
 """Consumers or producers in one part of a snapshot: each takes so much at least."""
@@ -88,6 +90,9 @@ _PARTS: Final[dict[int, shapes.Shape[Part]]] = {
     36: (ProducersPart, (fields.list_of(log_fields.producer, ROWS_MAX),)),
 }
 
+
+_PRODUCERS_START: Final = cbor.head(cbor.ARRAY, 2) + cbor.head(cbor.UNSIGNED, 36)
+_ROW_START: Final = cbor.head(cbor.ARRAY, 3)
 
 _ANSWERS: Final[dict[int, shapes.Shape[Any]]] = {
     **{kind: ANSWERS[kind] for kind in range(48, 53)},  # What writers and members are told.
@@ -146,9 +151,16 @@ _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
     RunsPart: lambda value: [33, [*map(log_fields.packed_kept, value.runs)]],
     WritersPart: lambda value: [34, [*map(shapes.packed_row, value.rows)]],
     CursorsPart: lambda value: [35, value.cursors],
-    ProducersPart: lambda value: [36, [[row.name, row.appended, row.floor] for row in value.rows]],
     **packed_reads.PACKERS,
 }
+
+
+def _encoded_producers(part: ProducersPart) -> bytes:
+    """Write producers, whose appends are encoded already."""
+    pieces = [_PRODUCERS_START, cbor.head(cbor.ARRAY, len(part.rows))]
+    for row in part.rows:
+        pieces += (_ROW_START, cbor2.dumps(row.name), encoded(row.appended), cbor2.dumps(row.floor))
+    return b"".join(pieces)
 
 
 def _encode(value: object) -> bytes:
@@ -175,7 +187,7 @@ class LogCodec:
 
     def encode_part(self, part: object) -> bytes:
         """Write a part of a snapshot."""
-        return _encode(part)
+        return _encoded_producers(part) if isinstance(part, ProducersPart) else _encode(part)
 
     def decode_part(self, data: bytes) -> Part:
         """Read a part of a snapshot; raises ``DecodeError``."""

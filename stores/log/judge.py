@@ -6,13 +6,22 @@ from collections.abc import Mapping
 from typing import Protocol, assert_never
 
 from stores.log.limits import CONSUMERS_MAX, CURSORS_MAX
-from stores.log.messages import Append, ForgetConsumer, MoveCursor, Positions, Request, Trim
+from stores.log.messages import (
+    Append,
+    ForgetConsumer,
+    MoveCursor,
+    Positions,
+    Request,
+    Requests,
+    Trim,
+)
 from stores.log.partitions import Partitions
 from stores.log.runs import size_of
 from stores.log.staging import LogStage
 from stores.outcomes import Applied, Refused
 from stores.quota import UNLIMITED, Meter
-from wire.errors import InvalidData, StoreError
+from wire.decoding import check_all, is_canonical
+from wire.errors import DecodeError, InvalidData, StoreError
 
 
 class KnownProducers(Protocol):
@@ -105,3 +114,18 @@ class Judge:
         start = max(self._partitions[partition].start, min(offset, self.staged_ends[partition]))
         stage.starts[partition] = max(start, stage.starts.get(partition, 0))
         return Applied(start)
+
+
+def vet(asked: Requests) -> None:
+    """Make sure that keys and values from outside are encodings; raises ``DecodeError``."""
+    entries: list[bytes | None] = []
+    for request in asked.requests:
+        if isinstance(request, Append):
+            entries += request.entries
+    for key in {*entries[::2]}:
+        if key is not None and not is_canonical(key):
+            raise DecodeError("a key is not the deterministic encoding of a value")
+    values = [value for value in entries[1::2] if value is not None]
+    if 2 * len(values) < len(entries):
+        raise DecodeError("an entry has no value")
+    check_all(values)

@@ -48,11 +48,12 @@ PRODUCER_WINDOW: Final = 1_024
 restarted repeats what it had under way, which is far less."""
 
 PRODUCERS_MAX: Final = 10_000
-"""Named producers remembered: with full windows they take 100 MiB or so. Beyond, the one that was
-idle longest is retired."""
+"""Named producers remembered: with full windows they take 165 MiB or so, and 120 MiB of a file, in
+which each that appends has its 12 KiB written once a second. Beyond, the one that was idle longest
+is retired."""
 
 RETIRED_PRODUCERS_MAX: Final = 100_000
-"""Retired producers, of which the last number alone is remembered, some 20 MB: what they repeat is
+"""Retired producers, of which the last number alone is remembered, some 30 MB: what they repeat is
 refused, as it may be there. Beyond, the one that was idle longest is forgotten, and what it repeats
 is appended again: to refuse what may be of a forgotten one would refuse each new one."""
 

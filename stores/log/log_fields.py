@@ -22,6 +22,7 @@ from stores.log.messages import Append, ForgetConsumer, MoveCursor, Positions, R
 from stores.log.partitions import Retention, Span
 from stores.log.producers import ProducerRow
 from stores.log.runs import Flat, Run
+from stores.log.windows import Appends
 from stores.outcomes import Outcome
 from stores.table.bodies import Registered
 from wire.errors import DecodeError, InvalidData
@@ -180,7 +181,7 @@ def producer(value: object) -> ProducerRow:
             is_growing = all(one[0] < other[0] for one, other in pairwise(known))
             if not is_growing or not (known[0][0] == first if known else first > 0):
                 raise _refusal("row of growing numbers")
-            return ProducerRow(name(producer_name), known, first)
+            return ProducerRow(name(producer_name), Appends.of(known), first)
         case _:
             raise _refusal("producer")
 

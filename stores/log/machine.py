@@ -23,12 +23,13 @@ from stores.log.bodies import (
     RetentionChanged,
     Write,
 )
+from stores.log.judge import vet
 from stores.log.kept_runs import KeptRun, KeptRuns
 from stores.log.limits import PARTITIONS_MAX, RETENTION_TICKS
-from stores.log.messages import Append as AppendRequest, Requests, Trimmed
+from stores.log.messages import Trimmed
 from stores.log.partitions import Partitions, RunInfo
 from stores.log.parts import Frozen, HeadPart, Part, PlacedPart, RunsPart, beside, thaw
-from stores.log.producers import Producers
+from stores.log.producers import ProducerChange, Producers
 from stores.log.staged import Staged
 from stores.log.staging import LogStage, apply_cursors
 from stores.outcomes import Outcome, join_outcome
@@ -36,7 +37,6 @@ from stores.quota import UNLIMITED, Meter, Quota, QuotaLevel
 from stores.table.bodies import ChangeQuota, QuotaChanged, Register, Registered
 from stores.table.lineage import Lineage
 from stores.table.writers import Writers
-from wire.decoding import check_all, is_canonical
 from wire.errors import DecodeError, InvalidData
 
 
@@ -97,6 +97,8 @@ class LogMachine(AppliedReads, Machine):
         self._used = partitions.used()
         self._lineage = Lineage(head.position, head.reigns)
         self._producers = producers
+        if self._has_file:
+            producers.follow()
         self._writers = writers
         self._times = head.times
         self._quota = head.quota
@@ -228,10 +230,14 @@ class LogMachine(AppliedReads, Machine):
         head = self._head(after)
         return Frozen(head, runs, self.all_cursors(), producers, self._writers.rows())
 
-    def beside_runs(self) -> list[Part]:
-        """Give the applied state but for its runs, which a file has as rows."""
-        head, producers = self._head(self.position.index), self._producers.rows()
-        return beside(head, self.all_cursors(), producers, self._writers.rows())
+    def beside_rows(self) -> list[Part]:
+        """Give the applied state but for its runs and producers, which a file has as rows."""
+        head = self._head(self.position.index)
+        return beside(head, self.all_cursors(), (), self._writers.rows())
+
+    def take_producers(self) -> list[ProducerChange]:
+        """Give the named producers that changed since the last call: see ``Producers``."""
+        return self._producers.take_changes()
 
     def prepare(self, number: int, part: object) -> object:
         """Give what ``install`` takes: where runs are, if a file has what is in them."""
@@ -251,8 +257,12 @@ class LogMachine(AppliedReads, Machine):
         )
 
     def use_file(self) -> None:
-        """Learn that a file has all runs: entries of runs are kept until ``release``, no longer."""
+        """Learn that a file has all of it: entries of runs are kept until ``release``, no longer.
+
+        Of producers, the file is told what changes from now on.
+        """
         self._has_file = True
+        self._producers.follow()
 
     @property
     def memory_size(self) -> int:
@@ -375,21 +385,6 @@ class LogMachine(AppliedReads, Machine):
     def _count(self, before: tuple[int, int], after: tuple[int, int]) -> None:
         entries, size = self._used
         self._used = entries + after[0] - before[0], size + after[1] - before[1]
-
-
-def vet(asked: Requests) -> None:
-    """Make sure that keys and values from outside are encodings; raises ``DecodeError``."""
-    entries: list[bytes | None] = []
-    for request in asked.requests:
-        if isinstance(request, AppendRequest):
-            entries += request.entries
-    for key in {*entries[::2]}:
-        if key is not None and not is_canonical(key):
-            raise DecodeError("a key is not the deterministic encoding of a value")
-    values = [value for value in entries[1::2] if value is not None]
-    if 2 * len(values) < len(entries):
-        raise DecodeError("an entry has no value")
-    check_all(values)
 
 
 def _no_body(body: object) -> AssertionError:

@@ -9,6 +9,7 @@ _PROGRAMS = "tests/stores/log/test_log_machine_property.py"
 _CODEC = "tests/stores/log/test_log_codec.py"
 _MODEL = "tests/stores/log/test_group_of_logs.py"
 _MEMBER = "tests/stores/group/test_member.py"
+_WINDOWS = "tests/stores/log/test_windows.py"
 _FILE = "tests/stores/disk/test_log_replica.py"
 _SNAPSHOTS = "tests/stores/replica/test_log_snapshots.py"
 
@@ -19,6 +20,37 @@ def _part(name: str, why: str, file: str, text: str, replacement: str, *tests: s
 
 
 LOG_MACHINE = [
+    _part(
+        "a file is told of a producer that is retired",
+        "after a restart a member remembers other producers than all others do",
+        "producers.py",
+        "        self._retired[name] = self._windows.pop(name).last\n        self._note(name)\n",
+        "        self._retired[name] = self._windows.pop(name).last\n",
+        _WINDOWS,
+    ),
+    _part(
+        "a file is told of a producer that is forgotten",
+        "after restarts a file has more producers than a log may have, and is refused",
+        "producers.py",
+        "            self._note(forgotten)\n",
+        "",
+        _WINDOWS,
+    ),
+    _part(
+        "a file is told of producers after a snapshot, too",
+        "after a snapshot and a restart what a producer repeats is appended again",
+        "machine.py",
+        "            producers.follow()\n",
+        "            pass\n",
+    ),
+    _part(
+        "a checkpoint writes the producers that changed",
+        "after a restart what a producer repeats is appended again",
+        "stores/disk/log_replica.py",
+        "            self._producers.write(connection, books.producers)\n",
+        "",
+        _FILE,
+    ),
     _part(
         "a lost lead takes back what it staged",
         "a deposed leader that leads again gives offsets after entries that are nowhere",
@@ -107,8 +139,8 @@ LOG_MACHINE = [
         "a producer that makes room for others is retired",
         "what a producer repeats is there twice, once ten thousand others were at work",
         "producers.py",
-        "        self._retired[name] = self._records.pop(name).appended[-1][0]\n",
-        "        self._records.pop(name)\n",
+        "        self._retired[name] = self._windows.pop(name).last\n",
+        "        self._windows.pop(name)\n",
     ),
     _part(
         "consumers that are staged are counted",

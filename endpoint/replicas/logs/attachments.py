@@ -157,7 +157,7 @@ class LogAttachments(Attachments[LogCore, LogMachine, "LogReplicaFiles", LogPart
     def _install(self, machine: LogMachine, opened: Opened) -> None:
         if opened.parts:
             machine.install(opened.parts)
-        machine.beside_runs()
+        machine.beside_rows()
 
     def has_group(self, name: str) -> bool:
         """Tell whether a replica group keeps a log."""

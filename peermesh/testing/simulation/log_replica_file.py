@@ -21,7 +21,7 @@ from stores.group.positions import MemberId, Position
 from stores.log.bodies import Performed
 from stores.log.codec import LogCodec
 from stores.log.kept_runs import KeptRun, RunPlace
-from stores.log.parts import HeadPart, Part, PlacedPart, RunsPart
+from stores.log.parts import HeadPart, Part, PlacedPart, ProducersPart, RunsPart
 
 Record = dict[str, Any]
 """What is in a file: whatever CBOR can say."""
@@ -75,8 +75,13 @@ class DiskLogReplica:
     def checkpoint(self, books: Books) -> None:
         """Append one record with what is small, and sync."""
         small = [_CODEC.encode_part(part) for part in books.parts]
+        producers = [
+            (name, None if row is None else _CODEC.encode_part(ProducersPart((row,))))
+            for name, row in books.producers
+        ]
         point, starts = _point(books.checkpoint), list(books.starts)
-        self._append({"small": small, "point": point, "starts": starts, "runs": []})
+        record = {"small": small, "producers": producers, "point": point, "starts": starts}
+        self._append({**record, "runs": []})
 
     def read(self, places: Sequence[RunPlace]) -> list[KeptRun]:
         """Give those of some runs that are still there."""
@@ -112,6 +117,7 @@ class _State:
         self.entries: list[Entry] = []
         self.runs: list[KeptRun] = []
         self._small: list[Part] = []
+        self._producers: dict[str, ProducersPart] = {}
         self.staged: list[KeptRun] = []
 
     def parts(self) -> list[Part]:
@@ -127,7 +133,8 @@ class _State:
             if run.position.index <= applied and run.end > head.spans[run.partition].start
         ]
         runs.sort(key=lambda run: (run.partition, run.first_offset))
-        return [replace(head, after=0), PlacedPart([run.place for run in runs]), *others]
+        placed = PlacedPart([run.place for run in runs])
+        return [replace(head, after=0), placed, *others, *self._producers.values()]
 
     def take_in(self, record: Record) -> None:
         if "group" in record:
@@ -145,6 +152,10 @@ class _State:
         if "small" in record:
             floor = self.meta.floor.index
             small = [_CODEC.decode_part(data) for data in record["small"]]
+            for name, data in record["producers"]:
+                self._producers.pop(name, None)
+                if data is not None:
+                    self._add_producers(_CODEC.decode_part(data))
             self._go_to(record["point"], small, record["starts"])
             del self.entries[: self.meta.floor.index - floor]
 
@@ -157,10 +168,20 @@ class _State:
                 self.runs += part.runs
         self.runs += self.staged
         self.staged = []
-        small: list[Part] = [part for part in parts if not isinstance(part, RunsPart)]
+        self._producers = {}
+        for part in parts:
+            if isinstance(part, ProducersPart):
+                self._add_producers(part)
+        others = RunsPart | ProducersPart
+        small: list[Part] = [part for part in parts if not isinstance(part, others)]
         head = small[0]
         assert isinstance(head, HeadPart), head
         self._go_to(record["point"], small, [span.start for span in head.spans])
+
+    def _add_producers(self, part: Part) -> None:
+        assert isinstance(part, ProducersPart), part
+        for row in part.rows:
+            self._producers[row.name] = ProducersPart((row,))
 
     def _stage(self, record: Record) -> None:
         if record["is_first"]:

@@ -62,7 +62,8 @@ class BookKeeper:
         machine = self._machine
         machine.release(journal.floor.index)
         starts = kept_starts(member, machine.partitions.starts())
-        self._books = Books(point, machine.beside_runs(), starts)
+        producers = machine.take_producers()
+        self._books = Books(point, machine.beside_rows(), starts, producers)
 
     def restart(self, applied: int) -> None:
         """Forget what is due: a snapshot was installed, and all of it goes to the file at once."""

@@ -112,6 +112,7 @@ class LogReplicaModel:
         """All that ever were, those below the floor too."""
         self.committed = 0
         self.machine = LogMachine(partition_count=PARTITIONS)
+        self.machine.use_file()
         self.now = Times(1, 10**18)
         self.request = self.sequence = 0
         self.number: int | None = None
@@ -175,10 +176,10 @@ class LogReplicaModel:
         floor = self.position(self.chance.randint(self.meta.floor.index, index))
         times = Times(index, index)
         self.meta = Meta(GROUP, floor, VOTERS, at, times, index)
-        point, parts = Checkpoint(at, times, floor, VOTERS), self.machine.beside_runs()
+        point, parts = Checkpoint(at, times, floor, VOTERS), self.machine.beside_rows()
         self.before = contents(self.machine)
-        starts = self.machine.partitions.starts()
-        return lambda replica: replica.checkpoint(Books(point, parts, starts))
+        starts, producers = self.machine.partitions.starts(), self.machine.take_producers()
+        return lambda replica: replica.checkpoint(Books(point, parts, starts, producers))
 
     def lose(self, keep: int) -> None:
         """Have another term, with the entries up to an index."""

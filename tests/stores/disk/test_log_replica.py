@@ -17,11 +17,13 @@ from stores.group.clock import Times
 from stores.group.effects import Persist, Snapshot, StageParts
 from stores.group.entries import ActionEntry, Entry, LeadEntry
 from stores.group.positions import START, Position
-from stores.log.bodies import Begun, Performed
+from stores.log.bodies import Begun, Performed, Produced
+from stores.log.codec import LogCodec
 from stores.log.kept_runs import KeptRun, RunPlace
 from stores.log.machine import LogMachine
 from stores.log.messages import Trimmed
-from stores.log.parts import PlacedPart, RunsPart
+from stores.log.parts import PlacedPart, ProducersPart, RunsPart
+from stores.log.producers import ProducerRow
 from stores.log.runs import Run
 from stores.outcomes import Applied, Outcome
 from stores.sealing import StorageKeys
@@ -100,7 +102,8 @@ def point(index: int, floor: int) -> Checkpoint:
 
 
 def books(checkpoint: Checkpoint, machine: LogMachine) -> Books:
-    return Books(checkpoint, machine.beside_runs(), machine.partitions.starts())
+    starts = machine.partitions.starts()
+    return Books(checkpoint, machine.beside_rows(), starts, machine.take_producers())
 
 
 def rows(path: Path, query: str) -> list[tuple[Any, ...]]:
@@ -307,6 +310,87 @@ def test_a_run_that_is_not_the_one_that_is_asked_for_is_noticed(path: Path) -> N
             backend.read([wrong])
 
 
+def producing(number: int, producer: str) -> ActionEntry:
+    return performed(number, produced=(Produced(producer, number, 0, number),))
+
+
+def stored(backend: LogReplica) -> dict[int, bytes]:
+    query = "SELECT number, body FROM books"
+    return dict(backend.file.connection.execute(query).fetchall())
+
+
+def test_a_checkpoint_writes_the_producers_that_changed_and_no_other(
+    kind: LogReplicaKind, path: Path
+) -> None:
+    with closing(kind.make(path)) as backend:
+        machine = filled(backend, 0)
+        machine.use_file()
+        names = [f"p{number}" for number in range(600)]
+        entries = [producing(number, name) for number, name in enumerate(names)]
+        backend.persist(Persist(1, None, 1, tuple(entries)))
+        apply_all(machine, [*entries], 1)
+        backend.checkpoint(books(point(601, 601), machine))
+        before = stored(backend)
+        later = [producing(600, "p7"), producing(601, "p3"), producing(602, "new")]
+        backend.persist(Persist(1, None, 601, tuple(later)))
+        apply_all(machine, [*later], 601)
+        backend.checkpoint(books(point(604, 604), machine))
+        after = stored(backend)
+        assert len(before.keys() - after.keys()) == 2
+        assert len(after.keys() - before.keys()) == 3
+        assert sum(before[each] == after[each] for each in before.keys() & after.keys()) >= 598
+        known = list(machine._producers.rows())
+    with closing(kind.make(path)) as backend:
+        again = LogMachine()
+        again.install(backend.load().parts)
+        assert list(again._producers.rows()) == known
+        assert [row.name for row in known][-3:] == ["p7", "p3", "new"]
+        assert stored(backend) == after
+
+
+def test_a_file_in_which_producers_had_records_in_common_is_read(
+    kind: LogReplicaKind, path: Path
+) -> None:
+    rows = [ProducerRow(f"p{number}", (), number + 1) for number in range(3)]
+    rows += [ProducerRow(f"q{number}", ((number, 0, number),), number) for number in range(3)]
+    with closing(kind.make(path)) as backend:
+        machine = filled(backend, 3)
+        backend.checkpoint(books(point(4, 0), machine))
+        with backend._committing() as connection:
+            earlier = [ProducersPart(tuple(rows[:4])), ProducersPart(tuple(rows[4:]))]
+            bodies = enumerate(map(LogCodec().encode_part, earlier), 5)
+            backend._books.put(connection, [(b"%08d" % at, body) for at, body in bodies])
+    for _ in range(2):
+        with closing(kind.make(path)) as backend:
+            again = LogMachine()
+            again.install(backend.load().parts)
+            assert list(again._producers.rows()) == rows
+            assert len(backend._books.names(b"0")) == 2, "the head, and writers"
+            assert len(backend._books.names(b"p")) == 6
+
+
+def test_a_state_that_is_installed_has_its_own_producers_alone(
+    kind: LogReplicaKind, path: Path
+) -> None:
+    rows = [ProducerRow(name, ((1, 0, 0),), 1) for name in ("b", "a")]
+    with closing(kind.make(path)) as backend:
+        machine = filled(backend, 0)
+        machine.use_file()
+        entries = (producing(0, "gone"), producing(1, "a"))
+        backend.persist(Persist(1, None, 1, entries))
+        apply_all(machine, [*entries], 1)
+        backend.checkpoint(books(point(3, 0), machine))
+        mine = [part for part in machine.freeze(3) if not isinstance(part, ProducersPart)]
+        snapshot = Snapshot(
+            Position(1, 3), VOTERS, Times(3, 3), (*mine, ProducersPart(tuple(rows))), 3
+        )
+        backend.persist(Persist(2, snapshot, 3, ()))
+    with closing(kind.make(path)) as backend:
+        again = LogMachine()
+        again.install(backend.load().parts)
+        assert list(again._producers.rows()) == rows
+
+
 def test_runs_that_were_let_go_are_left_out_of_what_is_read(path: Path) -> None:
     with closing(LogReplica(path)) as backend:
         machine = filled(backend, 4)
@@ -314,7 +398,7 @@ def test_runs_that_were_let_go_are_left_out_of_what_is_read(path: Path) -> None:
         trim = ActionEntry(1, Trimmed(((0, 3),)))
         backend.persist(Persist(1, None, 5, (trim,)))
         apply_all(machine, [trim], 5)
-        kept = Books(point(6, 6), machine.beside_runs(), (2,))
+        kept = Books(point(6, 6), machine.beside_rows(), (2,))
         backend.checkpoint(kept)
         assert [run.first_offset for run in backend.read(wanted)] == [2, 3]
         backend.checkpoint(books(point(6, 6), machine))
@@ -347,7 +431,7 @@ def test_what_arrived_of_a_snapshot_counts_with_the_snapshot_and_not_before(
         staged(backend, *runs[1:])
         staged(backend, *runs[:1])
         staged(backend, *runs[1:], is_first=False)
-        parts = [*machine.beside_runs(), PlacedPart([run.place for run in runs])]
+        parts = [*machine.beside_rows(), PlacedPart([run.place for run in runs])]
         at = Position(1, 7)
         snapshot = Snapshot(at, VOTERS, Times(7, 7), tuple(parts), before + 1)
         backend.persist(Persist(1, snapshot, 7, ()))
@@ -365,7 +449,7 @@ def test_a_snapshot_of_which_not_all_has_arrived_is_refused(path: Path) -> None:
     with closing(LogReplica(path)) as backend:
         filled(backend, 0)
         staged(backend, *runs[:5])
-        parts = [*machine.beside_runs(), PlacedPart([run.place for run in runs])]
+        parts = [*machine.beside_rows(), PlacedPart([run.place for run in runs])]
         snapshot = Snapshot(Position(1, 7), VOTERS, Times(7, 7), tuple(parts), 1)
         with pytest.raises(BackendFailure, match="table arriving: 5 of 6 runs"):
             backend.persist(Persist(1, snapshot, 7, ()))

@@ -103,7 +103,7 @@ def write(backend: SQLiteLogReplica, keep: int, *entries: ActionEntry) -> None:
     if keep or len(entries) == 2:
         at = machine.position
         point = Checkpoint(at, Times(9, 9), at, (MEMBER,))
-        backend.checkpoint(Books(point, machine.beside_runs(), (0,)))
+        backend.checkpoint(Books(point, machine.beside_rows(), (0,)))
 
 
 def test_no_entry_and_no_name_of_a_log_is_in_its_file(path, keys):

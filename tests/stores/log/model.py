@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from stores.group.machine import Answer
-from stores.log import bodies, messages, parts, producers
+from stores.log import bodies, messages, parts, producers, windows
 from stores.log.codec import LogCodec
 from stores.log.machine import LogMachine
 from stores.log.partitions import KEEP_ALL
@@ -209,6 +209,7 @@ def over_logs():
         patch.setattr(checks, "Registered", table_bodies.Registered)
         patch.setattr(writers, "WRITERS_MAX", WRITERS_MAX)
         patch.setattr(producers, "PRODUCER_WINDOW", 4)
+        patch.setattr(windows, "BLOCK_COUNT", 2)
         patch.setattr(parts, "CHUNK_COUNT_MAX", 16)
         patch.setattr(LogLists, "digests", {})
         patch.setattr(LogLists, "wholes", {})

@@ -13,6 +13,7 @@ from stores.group.machine import Answer, Append, Done, Staged
 from stores.group.positions import START, Position
 from stores.log import producers
 from stores.log.bodies import Begun, ChangeRetention, LogRequest, Performed, Write, check_asker
+from stores.log.judge import vet
 from stores.log.limits import (
     BLOCK_COUNT_MAX,
     CONSUMERS_MAX,
@@ -21,7 +22,7 @@ from stores.log.limits import (
     PRODUCER_WINDOW,
     RETENTION_TICKS,
 )
-from stores.log.machine import LogMachine, vet
+from stores.log.machine import LogMachine
 from stores.log.messages import Append as AppendRequest, Requests, Trimmed
 from stores.log.partitions import Retention, Span
 from stores.log.parts import PlacedPart, RunsPart
@@ -893,9 +894,28 @@ def test_a_digest_tells_other_cursors_apart(lab, handle):
 
 def test_a_machine_of_a_files_rows_is_given_the_rest(lab, handle):
     fill(lab, handle)
-    head, *others = lab.leader.beside_runs()
+    head, *others = lab.leader.beside_rows()
     assert head.after == lab.leader.position.index
     assert not any(hasattr(part, "runs") for part in others)
+
+
+def test_a_file_is_told_of_producers_before_a_snapshot_and_after_it(lab, handle):
+    machine = LogMachine(partition_count=2)
+    machine.use_file()
+    handle.append("a", 0, "till", 1)
+    lab.commit()
+    for position, body in lab.entries:
+        machine.apply(position, body)
+    till = ProducerRow("till", ((1, 0, 0),), 1)
+    assert machine.take_producers() == [("till", till)]
+    machine.install(lab.leader.freeze())
+    assert machine.take_producers() == [], "a snapshot is in the file as a whole"
+    before = len(lab.entries)
+    handle.append("b", 0, "other", 5)
+    lab.commit()
+    for position, body in lab.entries[before:]:
+        machine.apply(position, body)
+    assert machine.take_producers() == [("other", ProducerRow("other", ((5, 0, 1),), 5))]
 
 
 def test_a_reader_of_a_lost_history_is_told_where_another_one_goes_on(lab, handle):

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from peermesh.testing.simulation.disk import Disk
+from stores.log import producers
 from stores.log.bodies import ChangeRetention
 from stores.log.limits import BLOCK_COUNT_MAX
 from stores.log.partitions import Retention
@@ -14,6 +15,7 @@ from stores.replica.logs import books
 from stores.replica.logs.books import CHECKPOINT_TICKS, BookKeeper
 from tests.stores.replica.log_file_mesh import FileMesh
 from tests.stores.replica.log_mesh import LogMesh
+from wire.encoding import encode
 
 
 @pytest.fixture(params=["sqlite", "simulated"])
@@ -128,6 +130,29 @@ def test_a_member_that_was_away_has_a_snapshot_in_its_file(request, mesh, tmp_pa
     again = group.crash(late)
     assert again.machine.digest() == before
     assert group.entries(late) == {value: value for value in range(40)}
+
+
+def test_what_is_known_of_producers_is_in_the_file_in_its_order(mesh, monkeypatch):
+    monkeypatch.setattr(producers, "PRODUCERS_MAX", 3)
+    monkeypatch.setattr(producers, "RETIRED_PRODUCERS_MAX", 2)
+    monkeypatch.setattr(producers, "PRODUCER_WINDOW", 2)
+    mesh.lead()
+    chance = Random(5)
+    for sequence in range(60):
+        requests = mesh.cores["a"].requests
+        requests.append(0, (None, encode(sequence)), f"p{chance.randrange(9)}", sequence)
+        mesh.flush("a")
+        mesh.work()
+        if sequence % 3 == 0:
+            mesh.pass_ticks(2 * CHECKPOINT_TICKS)
+        if sequence % 7 == 0:
+            rows = list(mesh.cores["a"].machine._producers.rows())
+            mesh.pass_ticks(2 * CHECKPOINT_TICKS)
+            again = mesh.crash("a")
+            assert list(again.machine._producers.rows()) == rows
+            mesh.start_again("a")
+            mesh.work()
+            assert list(mesh.cores["a"].machine._producers.rows()) == rows
 
 
 @pytest.mark.parametrize("seed", range(10))
