@@ -145,7 +145,7 @@ DISK = [
         "only the file that was copied is replaced",
         "what a person puts in its place while it is encrypted is overwritten",
         "stores/disk/rekeying.py",
-        "    if place is None or now is None or not os.path.samestat(place, now):\n",
+        "    if found is None or identity(place) != found:\n",
         "    if False:\n",
         (REKEYING,),
     ),
