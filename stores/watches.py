@@ -42,6 +42,9 @@ there reads no more than these again."""
 BEHIND: Final = "what happened since is kept no more"
 """Why most gaps are: a reader that was away, or too slow."""
 
+ANOTHER: Final = "another store began under the name"
+"""Why a watch cannot go on after a bookmark of the store that was there before."""
+
 Selection = Span | frozenset[bytes]
 """Which keys are watched: a stretch of their order, or some of them."""
 
@@ -62,6 +65,8 @@ class Bookmark:
     revision: int
     position: Position | None = None
     """The journal entry that made it; ``None`` outside of replica groups."""
+    group: bytes | None = None
+    """The group that it is of: one that begins anew has other entries under the same positions."""
 
 
 @public

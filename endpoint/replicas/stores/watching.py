@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 import trio
@@ -209,7 +209,11 @@ class Watch(EitherClosing):
             return watcher
         if watcher is None and self._after is not None:
             self._core = core
-            self._watcher = core.watch(self._selection, self._after)
+            if self._after.group in (None, self._part.core.group):
+                self._watcher = core.watch(self._selection, self._after)
+            else:
+                begin = self._after.revision + 1
+                self._watcher = Watcher(core, self._selection, begin, watches.ANOTHER)
             return self._watcher
         start = self._from_revision
         if watcher is not None and self._runner.is_master and not watcher.is_telling_present:
@@ -252,7 +256,7 @@ class Watch(EitherClosing):
                 return self._decoded.of(item, self._part.core.epoch_ns)
             case Bookmark(revision):
                 self._revision = revision
-                return item
+                return replace(item, group=item.group or self._part.core.group)
             case Commit(revision):
                 self._revision = revision
                 return item

@@ -40,9 +40,9 @@ def item_to_value(item: Item) -> tuple[Any, ...]:
             return (item.status.value, item.endpoint, item.address, int(item.code), item.reason)
         case Entry():
             return ("entry", *_fields(item))
-        case Bookmark(revision, position):
+        case Bookmark(revision, position, group):
             at = None if position is None else (position.term, position.index)
-            return ("bookmark", revision, at)
+            return ("bookmark", revision, at, group)
         case Gap(after, reason):
             return ("gap", after, reason)
         case Commit(revision, writer, changes):
@@ -76,8 +76,8 @@ def watch_item_from_value(value: Any) -> WatchItem:  # noqa: ANN401 - a decoded 
     match value:
         case ("entry", *fields):
             return Entry(*fields)
-        case ("bookmark", revision, position):
-            return Bookmark(revision, None if position is None else Position(*position))
+        case ("bookmark", revision, position, group):
+            return Bookmark(revision, None if position is None else Position(*position), group)
         case ("gap", after, reason):
             return Gap(after, reason)
         case (_, revision, writer, changes):

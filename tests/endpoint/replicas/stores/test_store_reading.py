@@ -446,6 +446,26 @@ async def test_closing_a_watch_waits_for_nobody_and_ends_who_waits() -> None:
                 master.watch(**bad)  # type: ignore[arg-type]  # what users may do
 
 
+async def test_a_watch_does_not_go_on_in_another_store_of_the_name() -> None:
+    async with Endpoint() as endpoint:
+        async with endpoint.attach_master("s") as master:
+            for number in range(5):
+                await (await master.put(number, "old")).applied()
+            with master.watch() as watch:
+                *_, mark = [await watch.get(timeout=limit()) for _ in range(6)]
+            assert isinstance(mark, Bookmark)
+            await (await master.put("more", "old")).applied()
+            with master.watch(after=mark) as watch:
+                assert isinstance(await watch.get(timeout=limit()), Commit)
+        async with endpoint.attach_master("s") as master:
+            for number in range(8):
+                await (await master.put(number, "new")).applied()
+            with master.watch(after=mark) as watch:
+                gap, *there = [await watch.get(timeout=limit()) for _ in range(9)]
+            assert gap == Gap(mark.revision, "another store began under the name")
+            assert [item.value for item in there if isinstance(item, Entry)] == ["new"] * 8
+
+
 async def test_fifty_watches_see_the_same() -> None:
     async with pair() as (_, _, master, clone):
         totals: list[int] = []
