@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from endpoint.replicas.options import check_options, take_keys, take_path
-from stores.disk.ballot import SUFFIX, BallotFile, LoadedBallot
+from stores.disk.ballot import SUFFIX, BallotFile, LoadedBallot, ballot_beside
 from stores.disk.founding import Founding
 from stores.disk.machine_meta import Meta
 from stores.disk.medium import Medium, PrivateMedium
-from stores.disk.removing import remove_files
 from stores.disk.rows import PLAIN, Codec
 from stores.group.ballot import new_promises
 from stores.group.effects import Persist, SavePromises, StageParts, SyncMarks, WriteMark
@@ -84,7 +83,7 @@ class MemberFiles(ABC, Generic[RowsT]):
         self._is_renamed = is_renamed
         self._term = 0
         """That of the promises on the disk."""
-        self._is_on_disk = opener is None
+        self._medium: PrivateMedium | None = None
         if opener is not None:
             self._rows, medium = opener(path, options)
             self._ballot = BallotFile(medium, None)
@@ -97,7 +96,8 @@ class MemberFiles(ABC, Generic[RowsT]):
             codec = Vault(path, keys)
         check_options(options, self.what)
         self._rows = self._open(codec, name, options)
-        self._ballot = BallotFile(PrivateMedium(path + SUFFIX), keys)
+        self._medium = PrivateMedium(ballot_beside(path))
+        self._ballot = BallotFile(self._medium, keys)
 
     # -- the machine's own -----------------------------------------------------------------------
 
@@ -241,11 +241,6 @@ class MemberFiles(ABC, Generic[RowsT]):
     def write_mark(self, write: WriteMark) -> None:
         """Write a mark, without a wait for the disk."""
         self._ballot.write_mark(write.slot, write.number, write.mark)
-
-    def remove(self) -> None:
-        """Remove both files, of which nothing is needed; locks stay until they are closed."""
-        if self._is_on_disk:
-            remove_files(self.path)
 
     def close(self) -> None:
         """Let go of files and locks."""

@@ -220,15 +220,14 @@ async def _watch(
         while count is None or written < count:
             try:
                 batch = await entries.get_batch(1_000 if count is None else count - written)
+                for entry in batch:
+                    write(entry, f"{entry.partition} {entry.offset}")
+                written += len(batch)
+                if consumer is not None:
+                    await (await entries.commit()).applied()
             except OffsetOutOfRange as lost:  # Who watches cannot seek.
                 say(str(lost), err=True)
                 entries.seek(lost.partition, lost.start)
-                continue
-            for entry in batch:
-                write(entry, f"{entry.partition} {entry.offset}")
-            written += len(batch)
-            if consumer is not None:
-                await (await entries.commit()).applied()
 
 
 # Looking.

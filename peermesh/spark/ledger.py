@@ -85,7 +85,7 @@ class Ledger:
 
         def foreach_batch(frame: DataFrame, batch: int) -> None:
             identity = named(query or _query_of(frame), name)
-            place = ("query", self._store.name(), self._job, identity)
+            place = ("query", _handle(self._store), self._job, identity)
             is_second = _take_turn(place, frame, batch, function)
             if not self._do(on_batch, frame, batch, identity) and is_second:
                 raise _second(batch, identity, "once(function, name='second')")
@@ -201,6 +201,11 @@ def _query_of(frame: DataFrame) -> str:
     return query
 
 
+def _handle(store: AnyStore) -> str:
+    """Name a handle in this process: stores of one name may be of two meshes."""
+    return f"{store.name()} {id(store):x}"
+
+
 def _take_turn(place: Place, frame: DataFrame, batch: int, function: object) -> bool:
     """Tell whether another function had this batch before, in the same run of the query."""
     session = getattr(frame, "sparkSession", None)
@@ -243,7 +248,7 @@ def upsert_batch(
         reader = RowReader(shape, frame.schema, NullKeys.FAIL)
         taken = reader.take(frame.toArrow().to_batches(), f"batch {batch}")
         identity = named(_query_of(frame), name)
-        is_second = _take_turn(("sink", store.name(), identity), frame, batch, function)
+        is_second = _take_turn(("sink", _handle(store), identity), frame, batch, function)
         is_new = publish_in_store(store, identity, batch, taken, Writing.UPSERT, ANSWER_SECONDS)
         if is_second and not is_new:
             raise _second(batch, identity, "upsert_batch(store, 'a', name='second')")

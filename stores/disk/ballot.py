@@ -9,6 +9,7 @@ write, which only ever meets a slot that does not count, and a block that is dam
 from __future__ import annotations
 
 import hmac
+import os
 import struct
 import threading
 from collections.abc import Iterator
@@ -55,6 +56,15 @@ _HEAD: Final = struct.Struct(">4sBBH")
 """Magic, version, number of the slot, and size of the record."""
 _CHECKSUM_SIZE: Final = 4
 _MAC_SIZE: Final = 32
+
+
+def ballot_beside(path: str) -> str:
+    """Give the path of the ballot of a file: beside it, or beside the link that leads to it.
+
+    One that is there counts, whichever way the file was opened with it.
+    """
+    beside, linked = f"{os.path.realpath(path)}{SUFFIX}", f"{os.path.abspath(path)}{SUFFIX}"
+    return linked if os.path.exists(linked) and not os.path.exists(beside) else beside
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,9 @@ class PrivateMedium:
 
     def __init__(self, path: str) -> None:
         """Take its path; nothing is opened yet."""
-        self.path = os.path.abspath(path)  # wherever the process goes
+        # Wherever the process goes, and whatever becomes of links that lead to its directory.
+        folder, name = os.path.split(os.path.abspath(path))
+        self.path = os.path.join(os.path.realpath(folder), name)
         self._file: IO[Any] | None = None
 
     def read(self) -> bytes | None:
@@ -62,11 +64,19 @@ class PrivateMedium:
 
     def sync(self) -> None:
         """Sync what is in it; its size never changes."""
-        number = self._number()
-        os.fdatasync(number)
-        found = os.fstat(number)
-        if identity(self.path) != (found.st_dev, found.st_ino):
+        os.fdatasync(self._number())
+        if not self._is_there():
             raise OSError(errno.ESTALE, "it was removed or replaced while it was in use")
+
+    def remove(self) -> None:
+        """Remove the file that is open, and no other that has its name by now."""
+        if self._file is not None and self._is_there():
+            os.unlink(self.path)
+            sync_path(os.path.dirname(self.path))
+
+    def _is_there(self) -> bool:
+        found = os.fstat(self._number())
+        return identity(self.path) == (found.st_dev, found.st_ino)
 
     def close(self) -> None:
         """Close it."""

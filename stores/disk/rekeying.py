@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Final
 
 from stores.disk import marks
-from stores.disk.ballot import SUFFIX as BALLOT, BallotFile
+from stores.disk.ballot import BallotFile, ballot_beside
 from stores.disk.founding import Founding
 from stores.disk.log_replica import LoadedLogReplica, SQLiteLogReplica
+from stores.disk.machine_meta import Meta
 from stores.disk.medium import PrivateMedium
 from stores.disk.replica import VERSION, LoadedReplica, SQLiteReplica
 from stores.disk.seals import Vault
@@ -61,22 +62,34 @@ def rekey(path: str, keys: StorageKeys, count: int = COMMIT_COUNT) -> Iterator[i
     match mark:
         case marks.SEALED_STORE:
             with closing(SQLiteReplica(path, TableCodec(), vault)) as store:
-                store.load(_NOTHING)
+                _check_ballot(path, store.load(_NOTHING).meta)
                 yield from _in_place(store, vault, keys, count)
         case marks.SEALED_LOG:
             with closing(SQLiteLogReplica(path, vault)) as log:
-                log.load(_NOTHING)
+                _check_ballot(path, log.load(_NOTHING).meta)
                 yield from _in_place(log, vault, keys, count)
         case marks.STORE:
             with closing(SQLiteReplica(path, TableCodec())) as store:
                 found = store.load(_NOTHING)
+                _check_ballot(path, found.meta)
                 yield from _encrypt(store.file, keys, _copy_store(store, found, keys, count))
         case marks.LOG:
             with closing(SQLiteLogReplica(path)) as log:
-                copying = _copy_log(log, log.load(_NOTHING), keys, count)
+                loaded = log.load(_NOTHING)
+                _check_ballot(path, loaded.meta)
+                copying = _copy_log(log, loaded, keys, count)
                 yield from _encrypt(log.file, keys, copying)
         case other:
             raise BackendFailure(marks.explain_mark(path, other, marks.STORE))
+
+
+def _check_ballot(path: str, meta: Meta) -> None:
+    """Refuse a file whose ballot is elsewhere: it would stay under the old key, or under none."""
+    if meta.group is not None and not os.path.exists(ballot_beside(path)):
+        raise BackendFailure(
+            f"{path} has no ballot beside it, as {ballot_beside(path)}: give the path by which its"
+            " owner opens it, or put the ballot back"
+        )
 
 
 def _in_place(
@@ -166,7 +179,7 @@ def _seal_ballot(path: str, keys: StorageKeys, *, is_sealed: bool) -> None:
 
     Beside a plain file it is plain, or sealed since an attempt that was interrupted.
     """
-    medium = PrivateMedium(path + BALLOT)
+    medium = PrivateMedium(ballot_beside(path))
     for current in (keys,) if is_sealed else (keys, None):
         with closing(BallotFile(medium, current)) as ballot:
             try:

@@ -15,9 +15,14 @@ from typing import BinaryIO, Final, Literal, TypedDict, get_args
 
 import cbor2
 
-from handshake.private_files import loose_files, make_private_database, tighten_database
+from handshake.private_files import (
+    DATABASE_SUFFIXES,
+    loose_files,
+    make_private_database,
+    tighten_database,
+)
 from stores.disk.marks import explain_mark
-from stores.disk.wal import LogWitness, is_moved, opened_log, read_witness
+from stores.disk.wal import LogWitness, is_gone, kept, opened_log, put_back, read_witness
 from wire.errors import BackendFailure, DecodeError, StoreError
 from wire.limits import MIB
 
@@ -249,6 +254,19 @@ class SQLiteFile:
             self._connection = None
             _open_here.discard(self.place)
 
+    def remove(self) -> None:
+        """Remove the file, which stays open and locked; not another one that has its name by now.
+
+        The log goes first, since one without its database is refused: what is left if the process
+        ends in between is as it was when the log was last moved into it. Raises ``OSError``.
+        """
+        if self._identity is None or identity(self.place) != self._identity:
+            return
+        for suffix in reversed(DATABASE_SUFFIXES):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{self.place}{suffix}")
+        sync_path(os.path.dirname(self.place))
+
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Do all of the block or nothing."""
@@ -297,11 +315,29 @@ class SQLiteFile:
         """Open or create a file of ours, which is its owner's alone then."""
         connection, loose = self._open_any()
         self._check_mark(connection)
+        # Only a new file can: an earlier one keeps its size for ever, as it always did.
+        if self.is_new:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise BackendFailure(f"{self.path}: its file system allows no write-ahead log")
+        connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        connection.execute(f"PRAGMA cache_size = {-CACHE_SIZE // 1024}")
+        (vacuum,) = connection.execute("PRAGMA auto_vacuum").fetchone()
+        self._gives_back = vacuum == INCREMENTAL
+        # Some builds fill pages that become free with zeros: each entry of a journal would be
+        # written once more when it is forgotten.
+        connection.execute("PRAGMA secure_delete = FAST")
         self.exposed = tighten_database(self.place, loose)
         return connection
 
     def _open_any(self) -> tuple[sqlite3.Connection, tuple[str, ...]]:
-        """Open or create a file, and lock it; gives those of its files that are not private."""
+        """Open or create a file, and read it; gives those of its files that are not private.
+
+        Nothing is written: it may be another program's.
+        """
+        put_back(self.place)
         with opened_log(self.place) as log:
             self._check_begun(log)
             loose = loose_files(self.place)
@@ -310,22 +346,11 @@ class SQLiteFile:
             # The lock is kept until the file is closed: two owners of one file would each believe
             # that they alone decide. It also spares the log its shared memory.
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-            # Only a new file can: an earlier one keeps its size for ever, as it always did.
-            if not os.path.getsize(self.place):
-                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            if mode != "wal":
-                raise BackendFailure(f"{self.path}: its file system allows no write-ahead log")
-            connection.execute(f"PRAGMA synchronous = {self._synchronous}")
-            connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-            connection.execute(f"PRAGMA cache_size = {-CACHE_SIZE // 1024}")
-            (vacuum,) = connection.execute("PRAGMA auto_vacuum").fetchone()
-            self._gives_back = vacuum == INCREMENTAL
-            # Some builds fill pages that become free with zeros: each entry of a journal would be
-            # written once more when it is forgotten.
-            connection.execute("PRAGMA secure_delete = FAST")
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             (page_size,) = connection.execute("PRAGMA page_size").fetchone()
-            witness = LogWitness() if is_moved(log) else read_witness(log, page_size)
+            witness = LogWitness()
+            if log is not None and not is_gone(log, self.place):
+                witness = read_witness(log, page_size)
         self._identity = identity(self.place)
         _open_here.add(self.place)
         self._check_log(connection, witness)
@@ -340,26 +365,11 @@ class SQLiteFile:
             failure = failure.__cause__
         connection, self._connection = self._connection, None
         if connection is not None:
-            with contextlib.suppress(sqlite3.Error, OSError), self._log_kept():
+            keeping = kept(self.place) if self._keeps_log else contextlib.nullcontext()
+            with contextlib.suppress(sqlite3.Error), keeping:
                 connection.close()
             if self._identity is not None:
                 _open_here.discard(self.place)
-
-    @contextlib.contextmanager
-    def _log_kept(self) -> Iterator[None]:
-        """Have the log of a damaged file stay, which SQLite removes as it closes the file."""
-        if not self._keeps_log:
-            yield
-            return
-        log, kept = f"{self.place}-wal", free_name(f"{self.place}-wal.kept")
-        try:
-            os.link(log, kept)
-        except OSError:  # A file system without links.
-            shutil.copyfile(log, kept)
-        try:
-            yield
-        finally:
-            os.replace(kept, log)
 
     def _check_begun(self, log: BinaryIO | None) -> None:
         """Refuse a database that is missing, or empty, beside a log: SQLite would remove that."""
@@ -375,7 +385,6 @@ class SQLiteFile:
         """Refuse a log in which commits lie behind damage: SQLite itself would not mind."""
         if not witness.commits:
             return
-        connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         _, frame_count, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         if witness.lost_commits(frame_count) > 1:
             self._keeps_log = True

@@ -59,12 +59,14 @@ def write_new_key(path: PathLike) -> StorageKeys:
     older = keys_from_file(path).keys if os.path.exists(path) else ()
     ring = StorageKeys((generate_key(), *older))
     try:
+        write_private(f"{where}.new", keys_text(ring.keys).encode())  # refused if it is there
         # A store may be under the new key at once: it has to be on the disk before that.
-        write_private(where, keys_text(ring.keys).encode(), replaces=True)
-        sync_path(os.path.dirname(os.path.realpath(where)))
+        sync_path(f"{where}.new")
+        os.replace(f"{where}.new", where)
+        sync_path(os.path.dirname(os.path.abspath(where)))
     except OSError as error:
         raise CredentialsError(
             f"cannot write the key file {where}: {error.strerror}; name a file in a directory of"
-            " yours"
+            f" yours, and remove {where}.new if another one is not writing it just now"
         ) from error
     return ring

@@ -17,6 +17,9 @@ from typing import BinaryIO, Final
 
 from wire.errors import BackendFailure
 
+ASIDE: Final = "-wal.kept"
+"""Ends the name that a log has for as long as its database is being closed."""
+
 _HEADER_SIZE: Final = 32
 _CHECKED_SIZE: Final = 24
 """Bytes of it that its checksum is of, which follows them."""
@@ -59,12 +62,39 @@ def opened_log(path: str) -> Iterator[BinaryIO | None]:
         yield log
 
 
-def is_moved(log: BinaryIO | None) -> bool:
-    """Tell whether a log was removed after it was opened; of a database that is locked by now.
+def is_gone(log: BinaryIO, path: str) -> bool:
+    """Tell whether the log of a database, which is locked by now, is not the one that was opened.
 
     Its owner of before then closed it meanwhile, so that all of it is in the database.
     """
-    return log is not None and not os.fstat(log.fileno()).st_nlink
+    try:
+        there = os.stat(f"{path}-wal")
+    except OSError:
+        return True
+    return not os.path.samestat(os.fstat(log.fileno()), there)
+
+
+@contextlib.contextmanager
+def kept(path: str) -> Iterator[None]:
+    """Have the log of a database stay, which SQLite removes by its name as it closes that."""
+    log, aside = f"{path}-wal", f"{path}{ASIDE}"
+    try:
+        os.replace(log, aside)
+    except OSError:  # Where no name can be changed, none is removed.
+        yield
+        return
+    try:
+        yield
+    finally:
+        with contextlib.suppress(FileNotFoundError):  # It was put back already.
+            os.replace(aside, log)
+
+
+def put_back(path: str) -> None:
+    """Give a log its name again that a process was about to keep as it was killed."""
+    with contextlib.suppress(OSError):
+        if os.path.exists(f"{path}{ASIDE}") and not os.path.exists(f"{path}-wal"):
+            os.replace(f"{path}{ASIDE}", f"{path}-wal")
 
 
 def read_witness(log: BinaryIO | None, page_size: int | None) -> LogWitness:

@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect, bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Final, NamedTuple, overload
 
@@ -23,6 +24,9 @@ Appended = tuple[int, int, int]
 
 BLOCK_COUNT: Final = 64
 """Appends of one block: what is in none is encoded with each checkpoint, some 30 microseconds."""
+
+DECODED_MAX: Final = 64
+"""Blocks that stay decoded: a producer that repeats what it appended goes through one at a time."""
 
 _WIDTH: Final = 3
 """Numbers of one append."""
@@ -171,11 +175,13 @@ class Window:
         """Give partition and offset of an append; ``None`` if it is not remembered."""
         if not len(self) or sequence < self.first:
             return None
-        if self._latest and sequence >= self._latest[0]:
-            appended = _appended(self._latest)
-        else:
-            number = bisect(self._blocks, sequence, key=lambda block: block.first) - 1
-            appended = self._blocks[number].appended()
+        latest = self._latest
+        if latest and sequence >= latest[0]:
+            at = _WIDTH * bisect_left(latest[::_WIDTH], sequence)
+            is_found = at < len(latest) and latest[at] == sequence
+            return (latest[at + 1], latest[at + 2]) if is_found else None
+        number = bisect(self._blocks, sequence, key=lambda block: block.first) - 1
+        appended = _decoded(self._blocks[number])
         at = bisect_left(appended, (sequence,))
         found = appended[at] if at < len(appended) else None
         return found[1:] if found is not None and found[0] == sequence else None
@@ -186,6 +192,11 @@ class Window:
 
     def _open_front(self) -> None:
         self._front = array("Q", [each[0] for each in self._blocks[0].appended()])
+
+
+@lru_cache(maxsize=DECODED_MAX)
+def _decoded(block: Block) -> list[Appended]:
+    return block.appended()
 
 
 def encoded(appended: Sequence[Appended]) -> bytes:

@@ -14,9 +14,10 @@ from endpoint.mesh.status import StatusCode, StatusEvent
 from endpoint.pubsub.messages import Missed
 from endpoint.pubsub.stream import StatusHub
 from endpoint.replicas.stores.locks import Elected, Elections
+from endpoint.replicas.stores.reading import Entry
 from endpoint.replicas.stores.store import Store
 from peermesh.testing.time_limits import limit
-from stores.watches import Bookmark
+from stores.watches import Bookmark, Gap
 from wire.errors import ErrorCode, RequestTimeout, StoreClosed
 
 
@@ -77,6 +78,21 @@ async def test_what_was_given_back_after_the_end_is_not_given() -> None:
         consumer.give_back([entry])
         with pytest.raises(StoreClosed):
             await consumer.get(limit())
+
+
+async def test_a_watch_gives_all_that_was_given_back_whatever_it_was() -> None:
+    async with Endpoint() as endpoint, endpoint.attach_master("s") as store:
+        await put(store, 1)
+        watch = store.watch()
+        await put(store, 2)
+        found = [await watch.get(limit()) for _ in range(2)]
+        assert [type(each) for each in found] == [Entry, Bookmark]
+        for each in reversed(found):
+            watch.give_back([each])
+        assert watch.poll()[:2] == found
+        watch.give_back(found)
+        watch.give_back([Gap(0)])
+        assert watch.poll()[:3] == [Gap(0), *found]
 
 
 async def test_a_watch_that_several_read_says_what_it_gave() -> None:

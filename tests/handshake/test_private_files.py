@@ -436,12 +436,14 @@ def test_what_is_no_file_of_ours_keeps_its_mode(loose, tmp_path, make):
     (tmp_path / "text").chmod(0o644)
     with closing(sqlite3.connect(tmp_path / "foreign.db")) as foreign:
         foreign.execute("CREATE TABLE a (b)")
+    content = (tmp_path / "foreign.db").read_bytes()
     for name in ("directory", "text", "foreign.db"):
         before = mode_of(tmp_path / name)
         assert before & 0o077
         with pytest.raises(BackendFailure):
             make(tmp_path / name)
         assert mode_of(tmp_path / name) == before
+    assert (tmp_path / "foreign.db").read_bytes() == content, "its journal is as it was"
 
 
 async def test_an_endpoint_tells_of_a_file_that_others_could_read(loose, tmp_path):
@@ -583,11 +585,14 @@ def test_a_new_key_is_on_the_disk_before_anything_is_under_it(tmp_path, monkeypa
 
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "replace", replaced)
-    (tmp_path / "keys.new").touch()  # of one that was interrupted
     for _ in range(2):
         write_new_key(path)
         assert done == ["keys.new", "replaced", tmp_path.name]
         done.clear()
+    assert len(keys_from_file(path).keys) == 2
+    (tmp_path / "keys.new").touch()  # Another one is at it, or was interrupted.
+    with pytest.raises(CredentialsError, match=r"remove .*keys\.new if another one is not"):
+        write_new_key(path)
     assert len(keys_from_file(path).keys) == 2
 
 

@@ -183,3 +183,24 @@ def test_a_command_whose_lock_is_lost_is_ended(capsys, nodes) -> None:
     assert process.returncode == ExitCode.FAILED
     assert "the command was ended: " in told
     assert "was erased" in told
+
+
+def test_what_a_command_started_is_ended_before_its_lock_is_released(capsys, nodes) -> None:
+    """A shell dies at once of what ends it, and what it runs goes on."""
+    script = (
+        f'{sys.executable} -c "import os, signal; print(os.getpid(), flush=True); signal.pause()"'
+    )
+    with subprocess.Popen(
+        [*COMMAND, *HELD, "--", "sh", "-c", f"{script}; true"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        started = int(process.stdout.readline())
+        os.kill(started, 0)
+        process.terminate()
+        process.wait(limit())
+    with pytest.raises(ProcessLookupError):
+        os.kill(started, 0)

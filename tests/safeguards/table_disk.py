@@ -49,8 +49,8 @@ DISK = [
         "a write-ahead log that its owner moved meanwhile",
         "a file that is handed over from one process to the next is told to be damaged",
         "stores/disk/sqlite.py",
-        "            witness = LogWitness() if is_moved(log) else read_witness(log, page_size)\n",
-        "            witness = read_witness(log, page_size)\n",
+        "            if log is not None and not is_gone(log, self.place):\n",
+        "            if log is not None:\n",
         ("tests/stores/disk/test_ownership.py",),
     ),
     Safeguard(
@@ -161,8 +161,16 @@ DISK = [
         "a promotion that fails leaves no file",
         "a promotion that is tried again is refused, as there is a store in its file",
         "endpoint/replicas/stores/files.py",
-        "        except BackendFailure as error:\n            self.remove()\n",
+        "        except BackendFailure as error:\n            self._remove()\n",
         "        except BackendFailure as error:\n",
+        (PROMOTED,),
+    ),
+    Safeguard(
+        "a promotion that fails removes what is its own",
+        "a file that a person put there meanwhile is removed, as what the promotion left",
+        "stores/disk/sqlite.py",
+        "        if self._identity is None or identity(self.place) != self._identity:\n            return\n",
+        "",
         (PROMOTED,),
     ),
     Safeguard(

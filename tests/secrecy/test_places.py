@@ -17,6 +17,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from functools import partial
 from inspect import iscoroutinefunction
 from pathlib import Path
@@ -37,10 +38,12 @@ from peermesh.gateways.access import Access
 from peermesh.spark.configuration import spark_conf
 from peermesh.spark.options import MeshAddress
 from peermesh.testing.time_limits import limit
+from stores.disk.ballot import SUFFIX as BALLOT, BallotFile
+from stores.disk.medium import PrivateMedium
 from stores.disk.seals import Vault
 from stores.disk.store_keys import keys_from_environment, keys_from_file, write_new_key
 from stores.sealing import Session, StorageKey, StorageKeys
-from tests.stores.disk.files import StoreFile, sealed_log, sealed_store
+from tests.stores.disk.files import GROUP, MEMBER, StoreFile, sealed_log, sealed_store
 from wire.errors import MeshError
 
 ROOT = Path(__file__).parents[2]
@@ -243,8 +246,10 @@ def commands_about_keys(planted, tmp_path):
     store = tmp_path / "s.db"
     backend = sealed_store(store, planted.ring)
     backend.open()
+    with closing(BallotFile(PrivateMedium(f"{store}{BALLOT}"), planted.ring)) as ballot:
+        ballot.create(MEMBER, GROUP)
     given, done = ("--key-file", planted.key_file), f"{store} is under key "
-    in_use = run("is a master running", "store", "rekey", store, *given)
+    in_use = run("one replica at a time", "store", "rekey", store, *given)
     backend.close()
     return "\n".join(
         [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from endpoint.replicas.disk import log_failure
 from endpoint.replicas.files import Loaded, MemberFiles
 from stores.disk.founding import Founding
 from stores.disk.lazy_rows import Slice
@@ -47,15 +48,25 @@ class ReplicaFiles(MemberFiles[ReplicaRows]):
         try:
             self._fill(founding.group, snapshot, promises)
         except BackendFailure as error:
-            self.remove()
+            self._remove()
             raise BackendFailure(
-                f"{error}. Nothing is left in that file: promote to it again when the cause is"
+                f"{error}. Nothing of it is left there: promote to it again when the cause is"
                 " removed"
             ) from error
         except BaseException:
-            self.remove()
+            self._remove()
             raise
         return opened.exposed
+
+    def _remove(self) -> None:
+        """Remove both files, of which nothing is needed; locks stay until they are closed."""
+        try:
+            if isinstance(self._rows, SQLiteReplica):
+                self._rows.file.remove()
+            if self._medium is not None:
+                self._medium.remove()
+        except OSError as error:
+            log_failure("store", self.path, BackendFailure(f"it cannot be removed: {error}"))
 
     def _fill(self, group: bytes, snapshot: Snapshot, promises: Promises) -> None:
         """Write all, in such an order that what is there by half is of no group."""

@@ -108,8 +108,7 @@ class Store(StoreHandle, Reader, ObservedStore, Coordinating):
         At a clone in touch with its master there is nothing to wait for, nor at a master that has
         no request of its own under way, which is seen at a glance.
         """
-        runner = self.runner
-        if not (runner.is_in_touch or runner.is_settled):
+        if not self.runner.is_settled:
             await readable(self.part)
         encoded = self.part.table.get(encode(key))
         return default if encoded is None else decode(encoded)

@@ -268,7 +268,7 @@ class Watch(EitherClosing):
         if not self._is_closed:
             self._items.extendleft(reversed(items))
             revisions = (each.revision - 1 for each in items if isinstance(each, Commit))
-            self._revision = min(self._before, *revisions)
+            self._revision = min((self._before, *revisions))
             self._part.moved.wake()
 
     def close(self) -> None:

@@ -56,6 +56,7 @@ OFFERS: dict[str, Callable[[Runner], object]] = {
     "carry_out": lambda runner: runner.carry_out([]),
     "note": lambda runner: runner.note("test", "nothing"),
     "tell_exposed": lambda runner: runner.tell_exposed([]),
+    "tell_damaged": lambda runner: runner.tell_damaged([]),
     "rights_changed": lambda runner: runner.rights_changed(
         runner.core.entity.endpoint, ALL_RIGHTS, ALL_RIGHTS
     ),

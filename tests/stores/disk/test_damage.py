@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import struct
@@ -109,6 +110,9 @@ def test_a_damaged_log_stays_as_it_is_however_often_it_is_refused(
         assert "is damaged (its log copy.db-wal, after frame " in refusal(kind, tmp_path / name)
         assert log.read_bytes() == content
     assert not list(tmp_path.glob("*.kept"))
+    os.replace(log, f"{copy}-wal.kept")  # The process was killed as it closed the file.
+    assert "is damaged (its log copy.db-wal" in refusal(kind, tmp_path / name)
+    assert log.read_bytes() == content
 
 
 @pytest.mark.parametrize("what", ["missing", "empty"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -82,6 +83,7 @@ def test_a_file_whose_owner_closes_it_meanwhile_is_not_damaged(logs, tmp_path):
     for step, _ in logs.commits(5):
         first.commit(step)
     connect = second.file.connect
+    os.link(f"{path}-wal", tmp_path / "backup")  # So has a file system that keeps what is open.
 
     def late() -> sqlite3.Connection:
         first.close()

@@ -375,15 +375,26 @@ def test_what_is_none_of_ours_is_refused(path, keys):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_what_a_link_leads_to_is_encrypted_and_not_the_link(path, tmp_path):
+@pytest.mark.parametrize("beside", ["file", "link"])
+@pytest.mark.parametrize("named", ["file", "link"])
+def test_what_a_link_leads_to_is_encrypted_with_its_ballot(path, tmp_path, beside, named):
     fill(StoreFile(path))
     link = tmp_path / "link.db"
     link.symlink_to(path)
-    os.rename(f"{path}{BALLOT}", f"{link}{BALLOT}")
-    list(rekey(str(link), NEW, 10))
+    if beside == "link":
+        os.rename(f"{path}{BALLOT}", f"{link}{BALLOT}")
+    if (beside, named) == ("link", "file"):
+        with pytest.raises(BackendFailure, match="has no ballot beside it"):
+            list(rekey(str(path), NEW, 10))
+        StoreFile(path).open()
+        return
+    list(rekey(str(link if named == "link" else path), NEW, 10))
     assert link.is_symlink()
     with pytest.raises(BackendFailure, match="is encrypted, and there is no key"):
         StoreFile(path).open()
+    beside_it = link if beside == "link" else path
+    with closing(BallotFile(PrivateMedium(f"{beside_it}{BALLOT}"), NEW)) as ballot:
+        assert ballot.load() is not None
 
 
 def test_a_damaged_log_stays_where_its_file_is_to_be_encrypted(path, tmp_path):

@@ -213,3 +213,22 @@ async def test_a_file_that_was_not_filled_leads_nothing(tmp_path: Path) -> None:
                 await endpoint.attach_master("s", Backend.SQLite, path=path)
         await clone.promote(Backend.SQLite, path=path)
         assert len(await clone.keys()) == COUNT
+
+
+async def test_a_file_that_took_the_place_of_a_promoted_one_is_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = tmp_path / "s.db", tmp_path / "other"
+    other.write_bytes(b"of a person")
+    persist = SQLiteReplica.persist
+
+    def replaced(rows: SQLiteReplica, *arguments: Any, **options: Any) -> None:
+        other.replace(path)
+        persist(rows, *arguments, **options)
+
+    async with orphan() as clone:
+        with monkeypatch.context() as patch:
+            patch.setattr(SQLiteReplica, "persist", replaced)
+            with pytest.raises(BackendFailure, match="was replaced while it was in use"):
+                await clone.promote(Backend.SQLite, path=path)
+    assert path.read_bytes() == b"of a person"
