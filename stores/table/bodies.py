@@ -201,10 +201,12 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class SessionOpened:
-    """There is another session; its number is the index of this entry."""
+    """There is another session; its number is drawn from the nonce and the index of this entry."""
 
     nonce: bytes
     ttl_ns: int
+    is_drawn: bool = True
+    """False in journals of earlier builds: there the number is the index itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,6 +198,10 @@ def _nonce(value: object) -> bytes:
     return nonce
 
 
+def _numbered(nonce: bytes, ttl_ns: int) -> SessionOpened:
+    return SessionOpened(nonce, ttl_ns, is_drawn=False)
+
+
 def _removal(value: object) -> ExpireCommand | None:
     return None if value == [] else ExpireCommand(_keys(value))
 
@@ -234,8 +238,9 @@ _BODIES: Final[dict[int, shapes.Shape[Body]]] = {
     3: (Registered, (fields.writer, fields.count, fields.optional_writer)),
     4: (QuotaChanged, (shapes.quota,)),
     5: (Compared, (fields.count,)),
-    6: (SessionOpened, (_nonce, fields.count)),
+    6: (_numbered, (_nonce, fields.count)),
     7: (SessionsEnded, (fields.list_of(fields.count, SESSIONS_MAX), _removal)),
+    8: (SessionOpened, (_nonce, fields.count)),
 }
 _REQUESTS: Final[dict[int, shapes.Shape[TableRequest]]] = {
     16: (Register, (fields.writer, fields.count)),
@@ -282,7 +287,7 @@ _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
     Registered: lambda value: [3, value.writer, value.last_request, value.evicted],
     QuotaChanged: lambda value: [4, shapes.packed_quota(value.quota)],
     Compared: lambda value: [5, value.number],
-    SessionOpened: lambda value: [6, value.nonce, value.ttl_ns],
+    SessionOpened: lambda value: [8 if value.is_drawn else 6, value.nonce, value.ttl_ns],
     SessionsEnded: lambda value: [
         *(7, value.sessions, [] if value.removal is None else value.removal.keys)
     ],

@@ -38,7 +38,7 @@ from stores.table.bodies import (
     SessionsEnded,
     Write,
 )
-from stores.table.overlay import SKIP, keys_of
+from stores.table.overlay import keys_of, skip_of
 from stores.table.state import TableState
 from wire.errors import DecodeError
 from wire.limits import PAYLOAD_SIZE_MAX
@@ -225,7 +225,7 @@ class TableMachine(TableState, Machine):
         That is before the first judgement in it, which may stage what it decides.
         """
         if _is_forced(term, self._staged_term):
-            self._overlay.stage((SKIP,))
+            self._overlay.stage((skip_of(term),))
         self._staged_term = term
 
     def _look(self, write: Write) -> Answer | Staged | None:
@@ -247,7 +247,7 @@ class TableMachine(TableState, Machine):
         if position.term != last:
             if _is_forced(position.term, last):
                 # What the lost history had shown is not taken for what comes now.
-                self._overlay.commit(SKIP)
+                self._overlay.commit(skip_of(position.term))
                 self.history.skip(self.revision)
             self._staged_term = max(self._staged_term, position.term)
         self._lineage.advance(position)

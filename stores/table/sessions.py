@@ -4,11 +4,17 @@ Which sessions there are is applied state, the same at every member. How long ea
 the leader knows: a renewal is no journal entry, and each new leader gives all their full time. So
 a session ends late, and never early. A leader that is deposed ends nothing any more, and what it
 says of a renewal is held back until a majority has confirmed that it leads.
+
+A session's number is drawn, by all members alike, from what its holder drew and where its entry is.
+Two histories of one store, after a lead that was taken by force, have entries of the same indexes,
+and no number in common. So whatever the holder of a lost session asks for finds no session: a
+renewal, an end, a put in it; and no guard of its locks holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Final
 
 from stores.actions import ExpireCommand
@@ -52,6 +58,18 @@ TTL_NS_MAX: Final = 3_600 * SECOND_NS
 GRACE: Final = 8
 """The group ends a session this part of its time later than it has to: the holder's clock may be
 slower than the leader's by that."""
+
+DRAWN_NUMBERS: Final = 1 << 55
+"""As many numbers are drawn from, and they begin there: below are those of earlier builds."""
+
+
+def number_of(nonce: bytes, index: int) -> int:
+    """Draw a session's number from its holder's nonce, and from the index of its entry.
+
+    One nonce has another session after the end of the last one, and so another number.
+    """
+    drawn = sha256(nonce + index.to_bytes(8)).digest()
+    return DRAWN_NUMBERS + int.from_bytes(drawn[:8]) % DRAWN_NUMBERS
 
 
 class Sessions:
@@ -166,12 +184,15 @@ class Sessions:
     def apply(
         self, index: int, body: SessionOpened | SessionsEnded
     ) -> SessionGranted | SessionHeard:
-        """Have another session, by the index of the entry; or some no more, nor their keys."""
+        """Have another session; or some no more, nor their keys."""
         if isinstance(body, SessionOpened):
             self._opening.pop(body.nonce, None)
-            self._rows[index] = SessionRow(index, body.nonce, body.ttl_ns)
-            self._numbers[body.nonce] = index
-            return SessionGranted(index)
+            session = number_of(body.nonce, index) if body.is_drawn else index
+            if session in self._rows:  # Two drew the same, once in a very long time.
+                return SessionGranted(None)
+            self._rows[session] = SessionRow(session, body.nonce, body.ttl_ns)
+            self._numbers[body.nonce] = session
+            return SessionGranted(session)
         for session in body.sessions:
             self._ending.pop(session, None)
             self._deadlines.pop(session, None)

@@ -54,6 +54,23 @@ SESSIONS = [
         "        if (index := None) is not None:\n",
     ),
     _guard(
+        "two histories have no session in common",
+        "after two leads by force both holders of a lock write, and one ends the other's session",
+        _SESSIONS,
+        "number_of(body.nonce, index) if body.is_drawn else index\n",
+        "index\n",
+        _UNIT,
+        "tests/endpoint/replicas/stores/test_coordination.py",
+    ),
+    _guard(
+        "two leads by force have no revision in common",
+        "a guard that was read in a lost history holds in the one that goes on",
+        "stores/table/overlay.py",
+        "    return Skip(SKIP_MIN + term % FORCED_TERMS * SKIP_PER_TERM)\n",
+        "    return Skip(SKIP_MIN)\n",
+        "tests/stores/table/test_machine.py",
+    ),
+    _guard(
         "a session that ends takes no more keys",
         "a key outlives its session for good",
         _SESSIONS,

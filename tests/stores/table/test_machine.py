@@ -52,7 +52,7 @@ from stores.table.bodies import (
 from stores.table.codec import decode_body, encode_body
 from stores.table.lineage import Reign
 from stores.table.machine import TableMachine
-from stores.table.overlay import SKIP
+from stores.table.overlay import SKIP_MIN, SKIP_PER_TERM, Skip, skip_of
 from stores.table.rights import right_of
 from stores.work import SLICE_COUNT
 from tests.stores.table.lab import SECOND_NS, Handle, Lab, contents, shown, value_of, writer_id
@@ -197,6 +197,35 @@ def test_a_new_leader_judges_by_what_the_old_one_appended(lab, handle):
 
 
 @pytest.mark.parametrize("is_done", [False, True])
+def test_two_leads_by_force_from_one_state_have_no_revision_in_common(is_done):
+    """What one of them showed is not taken for what the other one has: their terms are drawn."""
+    revisions = []
+    for drawn in (5, 6):
+        lab = Lab()
+        handle = Handle(lab)
+        handle.put("key", "old")
+        lab.commit()
+        lab.lose()
+        base = lab.leader.revision
+        lab.term = FORCED_TERMS + drawn
+        if is_done:
+            handle.increment("n")  # Judged by a table in which all is done at once.
+        handle.put("key", "new")
+        lab.commit()
+        assert lab.leader.revision - base == skip_of(lab.term).count + 1 + is_done
+        revisions.append(lab.leader.revision)
+        lab.check()
+    assert revisions[1] - revisions[0] == SKIP_PER_TERM
+
+
+def test_a_lead_by_force_raises_the_revision_by_what_its_term_has_drawn():
+    assert skip_of(FORCED_TERMS) == Skip(SKIP_MIN)
+    assert skip_of(3 * FORCED_TERMS + 7) == Skip(SKIP_MIN + 7 * SKIP_PER_TERM)
+    assert SKIP_MIN == 1 << 32
+    assert skip_of(2 * FORCED_TERMS - 1).count < 1 << 41
+
+
+@pytest.mark.parametrize("is_done", [False, True])
 def test_a_lead_by_force_never_gives_a_lost_revision_again(lab, handle, is_done):
     """A fail-over by hand loses what the reader saw: its compare and set must not be done."""
     handle.put("key", "old")
@@ -214,7 +243,7 @@ def test_a_lead_by_force_never_gives_a_lost_revision_again(lab, handle, is_done)
     handle.compare_and_set("key", "mine", lost)
     assert handle.result.code is ErrorCode.GUARD_FAILED
     assert value_of(lab.leader, "key") == "new"
-    assert lab.leader.entry(encode("key")).revision == lost + SKIP.count
+    assert lab.leader.entry(encode("key")).revision == lost + skip_of(lab.term).count
     lab.check()
     handle.put("key", 1)
     lab.term += FORCED_TERMS
@@ -257,7 +286,8 @@ def test_the_first_run_of_a_term_that_was_taken_by_force(lab, handle):
     )
     outcomes = lab.ask(Write(handle.number, requests, 1))
     revisions = [outcome.result.revision for outcome in outcomes]
-    assert revisions == [2 + (1 << 32), 3 + (1 << 32)]
+    skipped = skip_of(lab.term).count
+    assert revisions == [2 + skipped, 3 + skipped]
     lab.check()
 
 
@@ -364,11 +394,12 @@ def test_the_second_of_two_requests_is_judged_by_the_first(lab, handle, calls):
 def test_one_voter_has_keys_live_with_sessions(lab, handle):
     alone = TableMachine()
     alone.perform(Position(1, 1), Register(handle.writer), lab.now)
-    alone.perform(Position(1, 2), OpenSession(bytes(16), 8 * SECOND_NS), lab.now)
-    for number, session in ((1, 2), (2, 3)):
+    done = alone.perform(Position(1, 2), OpenSession(bytes(16), 8 * SECOND_NS), lab.now)
+    opened = done.value.session
+    for number, session in ((1, opened), (2, opened + 1)):
         request = PutCommand(handle.writer, number, life_of(session), [encode(session), encode(1)])
         alone.perform(Position(1, 2 + number), Write(1, (request,)), lab.now)
-    assert contents(alone) == {2: 1}, "there is no session 3"
+    assert contents(alone) == {opened: 1}, "there is no other session"
 
 
 def test_the_first_term_leaves_no_revision_out():

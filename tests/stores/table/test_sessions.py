@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import cbor2
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -18,6 +19,7 @@ from stores.actions import (
 )
 from stores.effects import Changed
 from stores.group.clock import Times
+from stores.group.election import FORCED_TERMS
 from stores.group.machine import Answer, Append, Staged
 from stores.group.positions import Position
 from stores.history import Commit
@@ -33,6 +35,7 @@ from stores.table.bodies import (
     RenewSession,
     SessionGranted,
     SessionHeard,
+    SessionOpened,
     SessionsEnded,
     Write,
 )
@@ -45,6 +48,7 @@ from stores.table.sessions import (
     SESSION_KEYS_SIZE_MAX,
     TTL_NS_MAX,
     TTL_NS_MIN,
+    number_of,
 )
 from tests.stores.group import disk, stage as staging
 from tests.stores.group.stage import Stage
@@ -103,11 +107,11 @@ def test_a_nonce_has_one_session_however_often_it_is_asked_for(lab):
     request = OpenSession(nonce(1), TTL_NS)
     index = lab.judge(request)
     assert lab.judge(request) == Staged(index)
-    lab.commit()
-    assert lab.answers[index] == SessionGranted(index)
-    assert lab.judge(request) == Answer(SessionGranted(index))
+    granted = lab.commit()
+    assert granted == SessionGranted(number_of(nonce(1), index))
+    assert lab.judge(request) == Answer(granted)
     lab.swap()
-    assert lab.judge(request) == Answer(SessionGranted(index))
+    assert lab.judge(request) == Answer(granted)
     lab.check()
 
 
@@ -168,11 +172,14 @@ def test_a_session_that_is_ending_gives_its_nonce_free(lab):
     lab.judge(EndSession(session))
     index = lab.judge(OpenSession(nonce(1), TTL_NS))
     assert isinstance(index, int)
-    lab.commit()
-    assert lab.answers[index] == SessionGranted(index)
-    assert lab.judge(OpenSession(nonce(1), TTL_NS)) == Answer(SessionGranted(index))
-    lab.ask(EndSession(index))
-    assert lab.judge(RenewSession(index)) == lab.judge(EndSession(index)) == Answer(OVER)
+    granted = lab.commit()
+    assert granted.session not in (None, session)
+    assert lab.judge(OpenSession(nonce(1), TTL_NS)) == Answer(granted)
+    # What was asked twice about the one before does nothing to it.
+    assert lab.judge(RenewSession(session)) == lab.judge(EndSession(session)) == Answer(OVER)
+    lab.ask(EndSession(granted.session))
+    assert lab.judge(RenewSession(granted.session)) == Answer(OVER)
+    assert lab.judge(EndSession(granted.session)) == Answer(OVER)
     lab.check()
 
 
@@ -375,7 +382,7 @@ def test_a_session_has_so_many_keys(lab, handle):
     handle.put("too many", 1, life_of(session))
     assert handle.result.code is ErrorCode.QUOTA_EXCEEDED
     assert handle.result.text == (
-        "session 2 has 1000 keys: a session has up to 1000 keys, of 262144 bytes together"
+        f"session {session} has 1000 keys: a session has up to 1000 keys, of 262144 bytes together"
     )
     lab.ask(EndSession(session))
     assert contents(lab.leader) == {2: 2}
@@ -463,8 +470,9 @@ def test_a_new_leader_keeps_no_more_keys_in_mind_of_what_is_staged(lab, handle, 
 
 def test_a_key_that_no_session_has_room_for_is_refused(lab, handle, monkeypatch):
     monkeypatch.setattr(sessions, "SESSION_KEYS_SIZE_MAX", 3)
-    handle.put("long", 1, life_of(opened(lab)))
-    assert handle.result.text.startswith("session 2 has 0 keys")
+    session = opened(lab)
+    handle.put("long", 1, life_of(session))
+    assert handle.result.text.startswith(f"session {session} has 0 keys")
 
 
 def test_nothing_is_left_of_a_session_that_is_over(lab, handle):
@@ -725,10 +733,73 @@ def test_holders_and_their_group_agree_in_a_random_world(seed):
     assert figures["expired"]
 
 
-def test_position_is_of_the_entry():
-    """A session's number is the index of its entry."""
+# -- numbers ---------------------------------------------------------------------------------------
+
+
+def test_a_number_is_drawn_from_the_nonce_and_the_index_of_the_entry():
     machine = TableMachine()
     body = machine.judge(OpenSession(nonce(1), TTL_NS), Times()).body
     position = Position(1, 7)
     machine.stage(position, body)
-    assert machine.apply(position, body) == SessionGranted(7)
+    assert machine.apply(position, body) == SessionGranted(number_of(nonce(1), 7))
+    # All members have to come to the same, in all builds.
+    assert number_of(nonce(1), 7) == 46_115_699_563_785_720
+
+
+def test_numbers_are_told_from_those_of_earlier_builds_and_fit_into_a_life():
+    drawn = [number_of(nonce(number), 7) for number in range(200)]
+    assert len(set(drawn)) == 200
+    assert min(drawn) >= 1 << 55
+    assert max(drawn) < 1 << 56
+    assert max(drawn) - min(drawn) > 1 << 54
+    assert life_of(max(drawn)) < LIFE_END
+
+
+def test_a_journal_of_an_earlier_build_has_its_sessions_by_their_indexes(lab):
+    body = decode_body(cbor2.dumps([6, nonce(1), TTL_NS]))
+    assert body == SessionOpened(nonce(1), TTL_NS, is_drawn=False)
+    assert decode_body(encode_body(body)) == body
+    index = lab.append(body)
+    lab.commit()
+    assert lab.answers[index] == SessionGranted(index)
+    assert lab.judge(OpenSession(nonce(1), TTL_NS)) == Answer(SessionGranted(index))
+    assert lab.judge(RenewSession(index)) == Answer(ALIVE)
+    assert lab.ask(EndSession(index)) == OVER
+    lab.check()
+
+
+def test_a_number_that_is_taken_is_given_to_no_other(lab, handle, monkeypatch):
+    session = opened(lab, 1)
+    handle.put("key", 1, life_of(session))
+    lab.commit()
+    with monkeypatch.context() as patch:
+        patch.setattr(sessions, "number_of", lambda nonce, index: session)
+        assert opened(lab, 2) is None
+    assert [row.nonce for row in lab.leader._lifetimes.sessions.rows()] == [nonce(1)]
+    assert lab.judge(OpenSession(nonce(1), TTL_NS)) == Answer(SessionGranted(session))
+    assert opened(lab, 2) not in (None, session)  # It draws anew.
+    lab.check()
+
+
+def test_two_histories_of_one_store_have_no_session_in_common():
+    """Each of two sides leads by force, and neither has what the other one had."""
+    sides = [Lab(), Lab()]
+    held = []
+    for number, lab in enumerate(sides):
+        lab.term += FORCED_TERMS + number
+        handle = Handle(lab)
+        session = opened(lab, number)
+        handle.put("lock", number, life_of(session))
+        lab.commit()
+        held.append(session)
+    lost, (kept, kept_session) = held[0], (sides[1], held[1])
+    assert len(sides[0].entries) == len(kept.entries)
+    assert kept.judge(RenewSession(lost)) == Answer(OVER)
+    assert kept.judge(EndSession(lost)) == Answer(OVER)
+    late = Handle(kept, 2)
+    late.put("late", 1, life_of(lost))
+    kept.commit()
+    assert late.result.code is ErrorCode.SESSION_EXPIRED
+    assert kept.judge(RenewSession(kept_session)) == Answer(ALIVE)
+    assert contents(kept.leader) == {"lock": 1}
+    kept.check()
