@@ -624,10 +624,11 @@ class Coordinating:
     ) -> Lock:
         """Hold a name alone: ``async with store.lock("name") as lock``; first come, first served.
 
-        Waits for ``timeout`` seconds, then raises ``RequestTimeout``. A holder that dies holds it
-        for ``ttl`` seconds more. The block is cancelled, and raises ``SessionExpired``, before
-        another one can hold it; but a process that is paused goes on for a moment when it wakes:
-        see ``Lock.token`` and ``Lock.guard``.
+        Waits for ``timeout`` seconds in all, then raises ``RequestTimeout``; with ``timeout=0`` for
+        no holder, only for the group's word. A holder that dies holds it for ``ttl`` seconds more.
+        The block is cancelled, and raises ``SessionExpired``, before another one can hold it; but a
+        process that is paused goes on for a moment when it wakes: see ``Lock.token`` and
+        ``Lock.guard``.
         """
         return Lock(
             self._passage,

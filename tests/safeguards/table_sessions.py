@@ -179,6 +179,22 @@ SESSIONS = [
         _HANDLES,
     ),
     _guard(
+        "what a cancelled opening may have opened is ended",
+        "a session without a holder stands in the way for its whole time to live",
+        _SESSION,
+        "                self._part.runner.start_task(self._take_back, request)\n",
+        "                pass\n",
+        _CLOCK,
+    ),
+    _guard(
+        "an opening that is done again is another one",
+        "a session that was opened at last is ended with the one that was given up",
+        _SESSION,
+        "            self._nonce = sha256(self._nonce).digest()[:NONCE_SIZE]\n",
+        "            pass\n",
+        _CLOCK,
+    ),
+    _guard(
         "a lock waits for those before it",
         "two hold one lock",
         _LOCKS,

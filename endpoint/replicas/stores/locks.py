@@ -21,11 +21,11 @@ from endpoint.closing import EitherClosing
 from endpoint.replicas.attaching import TTL_SECONDS
 from endpoint.replicas.stores.part import TablePart
 from endpoint.replicas.stores.reading import Entry, Reader
-from endpoint.replicas.stores.session import Ask, Session
+from endpoint.replicas.stores.session import OPEN_SECONDS, Ask, Session
 from stores.batch import Batch
 from stores.table.codec import NONCE_SIZE
 from wire.encoding import encode
-from wire.errors import InvalidData, RequestTimeout, StoreClosed
+from wire.errors import InvalidData, NoQuorum, RequestTimeout, StoreClosed
 from wire.public import public
 from wire.values import Value
 
@@ -127,21 +127,32 @@ class Lock(Session):
 
     async def open(self) -> None:
         """Wait for it; raises what ``Session.open`` does, and ``RequestTimeout``."""
-        await super().open()
+        # To try is to look once, however long the group takes for that.
+        seconds = self._timeout or OPEN_SECONDS
+        deadline = trio.current_time() + seconds
+        try:
+            await self._open(min(seconds, OPEN_SECONDS))
+        except NoQuorum as error:
+            if seconds >= OPEN_SECONDS:
+                raise
+            raise self._late() from error
         self._scope = trio.CancelScope()
         if self._lost.is_set():
             self._scope.cancel()
         try:
-            with self._scope, trio.move_on_after(self._timeout):
+            with self._scope, trio.move_on_at(deadline):
                 await self._acquire()
                 return
             if self._lost.is_set():
                 raise self._error()
-            kind, name = self._prefix
-            raise RequestTimeout(f"{kind.partition('/')[2]} {name}: not within {self._timeout:g} s")
+            raise self._late()
         except BaseException:
             self._leave()
             raise
+
+    def _late(self) -> RequestTimeout:
+        kind, name = self._prefix
+        return RequestTimeout(f"{kind.partition('/')[2]} {name}: not within {self._timeout:g} s")
 
     @property
     def _key(self) -> tuple[str, str, int]:
@@ -158,6 +169,8 @@ class Lock(Session):
             before = [entry for entry in queue if entry.revision < token.revision]
             if not before:
                 break
+            if not self._timeout:
+                raise self._late()
             await self._await_end(before[-1])
 
     async def _queue(self) -> FencingToken:
@@ -317,10 +330,11 @@ class Coordinating:
     ) -> Lock:
         """Hold a name alone: ``async with store.lock("name") as lock``; first come, first served.
 
-        Waits for ``timeout`` seconds, then raises ``RequestTimeout``. A holder that dies holds it
-        for ``ttl`` seconds more. The block is cancelled, and raises ``SessionExpired``, before
-        another one can hold it; but a process that is paused goes on for a moment when it wakes:
-        see ``Lock.token`` and ``Lock.guard``.
+        Waits for ``timeout`` seconds in all, then raises ``RequestTimeout``; with ``timeout=0`` for
+        no holder, only for the group's word. A holder that dies holds it for ``ttl`` seconds more.
+        The block is cancelled, and raises ``SessionExpired``, before another one can hold it; but a
+        process that is paused goes on for a moment when it wakes: see ``Lock.token`` and
+        ``Lock.guard``.
         """
         return self._lock((LOCK, name), None, ttl, timeout)
 

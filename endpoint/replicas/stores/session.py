@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
+from hashlib import sha256
 from types import TracebackType
 from typing import Final, Self
 
@@ -23,9 +24,10 @@ from stores.table.bodies import (
     SessionGranted,
     SessionHeard,
 )
+from stores.table.codec import NONCE_SIZE
 from stores.table.sessions import SECOND_NS, SESSIONS_MAX, TTL_NS_MAX, TTL_NS_MIN
 from wire.encoding import encode
-from wire.errors import InvalidData, QuotaExceeded, SessionExpired, StoreError
+from wire.errors import InvalidData, NotAllowed, QuotaExceeded, SessionExpired, StoreError
 from wire.public import public
 from wire.values import Value
 
@@ -137,11 +139,24 @@ class Session(Bound):
 
     async def open(self) -> None:
         """Open it, and have it renewed; raises ``NoQuorum``, ``NotAllowed``, ``QuotaExceeded``."""
+        await self._open(OPEN_SECONDS)
+
+    async def _open(self, seconds: float) -> None:
+        """Open it within so many seconds."""
         if self._number is not None or self._over.is_set():
             raise InvalidData("a session is opened once: ask the store for another one")
         sent = trio.current_time()
         request = OpenSession(self._nonce, round(self._ttl * SECOND_NS))
-        answer = await self._part.ask(request, OPEN_SECONDS)
+        try:
+            answer = await self._part.ask(request, seconds)
+        except NotAllowed:
+            raise  # The group has opened nothing.
+        except BaseException:
+            if self._part.runner.error is None:
+                self._part.runner.start_task(self._take_back, request)
+            # To open it once more is to ask for a session that is not taken back meanwhile.
+            self._nonce = sha256(self._nonce).digest()[:NONCE_SIZE]
+            raise
         assert isinstance(answer, SessionGranted), answer
         if answer.session is None:
             raise QuotaExceeded(
@@ -193,7 +208,8 @@ class Session(Bound):
 
     def _leave(self) -> bool:
         """Have it ended by a task of the endpoint; tells whether there is anything to end."""
-        if self._number is None or self._part.runner.error is not None:
+        has_ended = self._number is None or self._ended.is_set()
+        if has_ended or self._part.runner.error is not None:
             self._over.set()
             return False
         if not self._over.is_set():
@@ -208,6 +224,13 @@ class Session(Bound):
                 await self._part.ask(EndSession(self.number), END_SECONDS)
         finally:
             self._ended.set()
+
+    async def _take_back(self, request: OpenSession) -> None:
+        """End what the group may have opened, or open yet, for one that waits no longer."""
+        with suppress(StoreError):
+            answer = await self._part.ask(request, END_SECONDS)
+            if isinstance(answer, SessionGranted) and answer.session is not None:
+                await self._part.ask(EndSession(answer.session), END_SECONDS)
 
     async def _keep(self) -> None:
         """Renew it until it is over, or lost."""
@@ -228,6 +251,7 @@ class Session(Bound):
         if self._part.runner.error is not None:
             self._lose(f"{self._part.runner.error}")
         elif answer == SessionHeard(is_alive=False):
+            self._ended.set()
             self._lose("the group has ended it")
         elif trio.current_time() >= self._until:
             self._lose(self._why)

@@ -447,6 +447,11 @@ async def store_of(endpoint: aio.Endpoint) -> Any:
     return store
 
 
+def sessions_of(store: Any) -> list[Any]:
+    """Give the sessions that the store's leader has."""
+    return list(store._coordinating._session_part.table._lifetimes.sessions.rows())
+
+
 @LATE
 @pytest.mark.parametrize("what", BLOCKS)
 def test_a_block_whose_entering_is_cancelled_leaves_nothing(
@@ -462,6 +467,7 @@ def test_a_block_whose_entering_is_cancelled_leaves_nothing(
                 if not was_cancelled:
                     break
                 await until(lambda: (tasks(), len(asyncio.all_tasks())) == before)
+                await until(lambda: not sessions_of(store))
             assert wait > 1, "it was cancelled nowhere"
             await block.__aexit__(None, None, None)
 

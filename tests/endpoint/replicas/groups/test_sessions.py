@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 import trio
@@ -97,6 +98,34 @@ async def test_a_lock_that_does_not_come_in_time_leaves_the_queue(groups) -> Non
             async with group["b"].lock("another", ttl=60):
                 pass
             await until_queue(group, 1)
+
+
+async def test_a_free_lock_is_taken_by_a_try(groups) -> None:
+    async with groups.open() as group:
+        await group.await_leader()
+        for name in "abc":
+            async with group[name].lock("it", ttl=60, timeout=0) as lock:
+                assert lock.is_alive
+
+
+def sessions_at(store) -> sessions.Sessions:
+    return store.part.table._lifetimes.sessions
+
+
+async def test_a_session_whose_opening_is_cancelled_does_not_stay(groups) -> None:
+    """What has come to the leader is not heard of by the one that asked for it."""
+    async with groups.open() as group:
+        leader = await group.await_leader()
+        other = next(name for name in "abc" if name != leader)
+        at_leader = sessions_at(group[leader])
+        for make in (group[other].session, partial(group[other].lock, "it")):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(make(ttl=60).open)
+                await until(lambda: at_leader._opening)
+                nursery.cancel_scope.cancel()
+            await until(lambda: list(at_leader.rows()))
+            await until(lambda: not list(at_leader.rows()))
+        assert await group[other].keys() == []
 
 
 async def until_queue(group, count: int) -> None:
