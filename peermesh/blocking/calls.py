@@ -442,8 +442,8 @@ class GroupHandle:
         """Take the vote of the replica at the endpoint called ``name``.
 
         Refused while the voters that stay have no healthy majority, and of three voters for one
-        that is in touch: two voters survive no loss. One that is declared (``voters=``) and comes
-        back is given its vote again. Raises as ``add_voter`` does.
+        that is in touch: two voters survive no loss. One that is declared (``voters=``) is given
+        its vote again once it comes back, or another replica leads. Raises as ``add_voter`` does.
         """
         return self._passage.call(self._group_handle.remove_voter, name, timeout)
 

@@ -113,11 +113,21 @@ class Electorate:
     # -- changes ---------------------------------------------------------------------------------
 
     def change(self, voters: Voters) -> ChangeRefusal | None:
-        """Put other voters in force, one of them added or removed; ``None`` if that is done.
+        """Put the voters in force that a person asks for; ``None`` if that is done.
 
-        A majority of the new ones has to echo a round that began after this was asked for: ask
-        again while it is ``UNCONFIRMED``.
+        One of them is added or removed. A majority of the new ones has to echo a round that began
+        after this was asked for: ask again while it is ``UNCONFIRMED``. Who is removed so is not
+        added by the leader itself, as long as it stays in touch.
         """
+        before = self._journal.voters.current
+        refusal = self._change_to(voters)
+        if refusal is None:
+            for member in set(before) - set(voters):
+                self._followers.dismiss(member)
+        return refusal
+
+    def _change_to(self, voters: Voters) -> ChangeRefusal | None:
+        """Put other voters in force, if a majority of them echoed a round of the change."""
         if not self._state.is_voters_committed:
             return ChangeRefusal.UNDER_WAY
         refusal = self._refusal_of(voters, 0)
@@ -140,7 +150,7 @@ class Electorate:
             gone = [voter for voter in current if not self.is_there(voter)]
             voters = next_voters(current, settled, gone, self._wanted)
             if voters is not None:
-                self.change(voters)
+                self._change_to(voters)
 
     def _round_for(self, voters: Voters) -> int:
         """Give the round that a change waits for; it begins now, if this is the first asking."""

@@ -38,6 +38,8 @@ class Follower:
     """All up to it is durable there. Only acknowledgements of a whole member raise it."""
     is_whole: bool = False
     wants_vote: bool = False
+    is_dismissed: bool = False
+    """A person took its vote, and it was in touch ever since: it is not given one by itself."""
     sending: SnapshotSending | None = None
     next_index: int = 0
     """The next entry of the journal to send ahead of acknowledgements."""
@@ -120,8 +122,18 @@ class Followers:
         if follower is not None:
             if self.tick - follower.echoed_tick > BREAK_TICKS or not follower.round:
                 follower.touched_tick = self.tick
+                follower.is_dismissed = False
             follower.round = max(follower.round, round_number)
             follower.echoed_tick = self.tick
+
+    def dismiss(self, member: MemberId) -> None:
+        """Note that a person took a member's vote.
+
+        One that is silent for ``BREAK_TICKS`` and comes back is given a vote as any other.
+        """
+        follower = self._known.get(member)
+        if follower is not None:
+            follower.is_dismissed = True
 
     def is_in_touch(self, member: MemberId, ticks: int) -> bool:
         """Tell whether a member echoed a round within so many ticks."""
@@ -146,6 +158,7 @@ class Followers:
             and self.is_healthy(member, BREAK_TICKS)
             and follower.match >= level
             and self.tick - follower.touched_tick >= IN_TOUCH_TICKS
+            and not follower.is_dismissed
         ]
 
     def status(self, voters: Voters) -> list[MemberStatus]:

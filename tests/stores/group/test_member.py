@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from channels import CumulativeAck, Event, Nack, UnknownConsumer
-from stores.group import electorate, followers, following, leading, reads, snapshots
+from stores.group import electorate, followers, following, leading, membership, reads, snapshots
 from stores.group.clock import Moment
 from stores.group.effects import (
     Broadcast,
@@ -1758,6 +1758,71 @@ def test_another_life_of_a_voter_replaces_the_lost_one_by_itself():
     ]
     assert [len(voters) for voters in changes] == [2, 3]
     assert stage.members["c"].role is Role.FOLLOWER
+
+
+@pytest.fixture
+def declared():
+    """Give four declared voters that were in touch with a for long."""
+    stage = Stage("abcd", wanted=Wanted(names=frozenset("abcd")))
+    stage.settle_in()
+    stage.tick("abcd", times=membership.IN_TOUCH_TICKS + 1, links=["abcd"], sync="abcd")
+    return stage
+
+
+def remove(stage, name):
+    """Take a vote at leader a, as a person does; gives the voters that stay."""
+    voters = stage.members["a"].journal.voters.current
+    others = tuple(each for each in voters if each.name != name)
+    assert stage.change("a", others) is None
+    stage.tick("abcd", times=2 * membership.IN_TOUCH_TICKS, links=["abcd"], sync="abcd")
+    return stage.members["a"].journal.voters.current
+
+
+def test_a_declared_voter_whose_vote_a_person_took_is_not_added_while_it_is_in_touch(declared):
+    everyone = declared.members["a"].journal.voters.current
+    assert remove(declared, "b") == tuple(each for each in everyone if each.name != "b")
+    declared.tick("abcd", times=followers.BREAK_TICKS - 2, links=["acd"], sync="acd")
+    declared.tick("abcd", times=2 * membership.IN_TOUCH_TICKS, links=["abcd"], sync="abcd")
+    assert declared.ids["b"] not in declared.members["a"].journal.voters.current
+
+
+def test_a_voter_that_is_removed_at_the_first_asking_is_not_added_either():
+    """The one that stays has no one to ask."""
+    stage = Stage("ab", wanted=Wanted(names=frozenset("ab")))
+    stage.settle_in()
+    stage.tick("ab", times=membership.IN_TOUCH_TICKS + 1, links=["ab"], sync="ab")
+    assert stage.do("a", "change", (stage.ids["a"],)) is None
+    stage.tick("ab", times=9, links=["ab"], sync="ab")
+    assert stage.members["a"].journal.voters.current == (stage.ids["a"],)
+
+
+def test_a_declared_voter_whose_vote_a_person_took_is_given_it_as_it_comes_back(declared):
+    remove(declared, "b")
+    declared.tick("abcd", times=followers.BREAK_TICKS + 2, links=["acd"], sync="acd")
+    declared.tick("abcd", times=membership.IN_TOUCH_TICKS - 5, links=["abcd"], sync="abcd")
+    assert declared.ids["b"] not in declared.members["a"].journal.voters.current
+    declared.tick("abcd", times=20, links=["abcd"], sync="abcd")
+    assert declared.ids["b"] in declared.members["a"].journal.voters.current
+
+
+def test_a_declared_voter_whose_vote_a_person_took_is_given_it_in_another_life(declared):
+    remove(declared, "b")
+    declared.crash("b")
+    life = MemberId("b", 1)
+    declared.ids["b"], declared.disks["b"] = life, Disk(life, empty_file())
+    declared.start("b")
+    declared.tick("abcd", times=membership.IN_TOUCH_TICKS + 9, links=["abcd"], sync="abcd")
+    assert life in declared.members["a"].journal.voters.current
+
+
+def test_another_leader_gives_a_declared_voter_its_vote_once_it_was_in_touch_for_long(declared):
+    remove(declared, "b")
+    assert declared.elect("c", "ad")
+    declared.tick("abcd", times=membership.IN_TOUCH_TICKS - 5, links=["abcd"], sync="abcd")
+    assert declared.ids["b"] not in declared.members["c"].journal.voters.current
+    declared.tick("abcd", times=20, links=["abcd"], sync="abcd")
+    assert declared.leader() == "c"
+    assert declared.ids["b"] in declared.members["c"].journal.voters.current
 
 
 def test_members_tell_how_far_each_is(stage):

@@ -7,6 +7,7 @@ import trio
 
 from endpoint import Endpoint
 from peermesh.testing.time_limits import limit
+from stores.group import followers
 from wire.errors import InvalidData, NoQuorum, PromotionRefused, RequestTimeout
 
 
@@ -30,6 +31,25 @@ async def test_a_learner_is_given_a_vote_and_loses_it_again(groups) -> None:
         await group.start(follower)
         await group["d"].remove_voter("d", limit())
         assert "d" not in await voters(group["d"])
+
+
+async def test_a_declared_voter_that_is_there_loses_its_vote(groups, monkeypatch) -> None:
+    monkeypatch.setattr(followers, "IN_TOUCH_TICKS", 3)
+    async with groups.open(names=tuple("abcd"), voters=tuple("abcd")) as group:
+        leader = await group.await_leader()
+        follower = next(name for name in "abcd" if name != leader)
+        leading = group[leader].part.core.member.leading
+
+        def ticks(count: int):
+            until = leading._followers.tick + count
+            return lambda: leading._followers.tick >= until
+
+        await groups.until(ticks(10))
+        await group[follower].remove_voter(follower, limit())
+        await groups.until(ticks(10))
+        assert follower not in await voters(group[leader])
+        await group[leader].add_voter(follower, limit())
+        assert await voters(group[follower]) == ["a", "b", "c", "d"]
 
 
 async def test_members_are_the_same_wherever_they_are_asked_for(groups) -> None:

@@ -1,0 +1,59 @@
+"""What a person orders of the members is done by the leader once, however often it is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from stores.group.membership import IN_TOUCH_TICKS, Wanted
+from stores.group.words import Order
+from stores.replica.asked.steering import Steering, obey
+from tests.stores.group.stage import Stage
+
+
+@pytest.fixture
+def stage():
+    """Give four declared voters that were in touch with a for long, and a learner."""
+    stage = Stage("abcde", voters="abcd", wanted=Wanted(names=frozenset("abcd")))
+    stage.settle_in()
+    stage.tick("abcde", times=IN_TOUCH_TICKS + 1, links=["abcde"], sync="abcde")
+    return stage
+
+
+def voters(stage):
+    return "".join(sorted(each.name for each in stage.members["a"].journal.voters.current))
+
+
+def carry(stage, steering, steers):
+    for steer in steers:
+        answer, effects = obey(stage.members["a"], steer)
+        stage.carry(stage.members["a"], effects)
+        stage.carry(stage.members["a"], stage.members["a"].settle())
+        steering.hear(answer)
+
+
+def steer(stage, *orders, ticks=30, links=("abcde",)):
+    """Give orders at the leader at once; gives the voters after each tick, and what is left."""
+    steering, seen = Steering(), []
+    begun = [steering.begin(token, *each) for token, each in enumerate(orders)]
+    carry(stage, steering, begun)
+    for _ in range(ticks):
+        stage.tick("abcde", links=links, sync="abcde")
+        carry(stage, steering, steering.tick())
+        seen.append(voters(stage))
+    return seen, [steering.explain(token) for token in range(len(orders))]
+
+
+def test_a_declared_voter_loses_its_vote_once(stage):
+    seen, left = steer(stage, (Order.REMOVE, "b"), ticks=3 * IN_TOUCH_TICKS)
+    assert left == [""]
+    assert [now for now, then in zip(seen, ["", *seen], strict=False) if now != then] == [
+        "abcd",
+        "acd",
+    ]
+
+
+def test_a_voter_that_was_removed_by_hand_is_added_by_hand(stage):
+    steer(stage, (Order.REMOVE, "b"))
+    assert voters(stage) == "acd"
+    assert steer(stage, (Order.ADD, "b"))[1] == [""]
+    assert voters(stage) == "abcd"
