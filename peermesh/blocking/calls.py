@@ -456,8 +456,9 @@ class GroupHandle:
 
         ``force`` is for a person who knows that the other voters are gone for good. What a majority
         of them had and this replica lacks is lost, though it was acknowledged; a voter that comes
-        back with it keeps it in a file of its own, ``PATH.lost-TERM``. Raises as ``add_voter``
-        does, and with ``force`` ``PromotionRefused`` while another replica leads.
+        back with it keeps it in a file of its own, ``PATH.lost-TERM``. A leader that a majority
+        follows has nothing to force, and goes on. Raises as ``add_voter`` does, and with ``force``
+        ``PromotionRefused`` while another replica leads.
         """
         return self._passage.call(self._group_handle.promote, force=force, timeout=timeout)
 

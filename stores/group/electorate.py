@@ -97,6 +97,13 @@ class Electorate:
         voters = self._journal.voters.current
         return has_majority(voters, filter(self.is_there, voters))
 
+    @property
+    def is_backed(self) -> bool:
+        """True if this one and other voters that are whole and in touch are a majority."""
+        own, voters = self._ballot.member, self._journal.voters.current
+        others = [v for v in voters if self._followers.is_healthy(v, HEALTHY_TICKS)]
+        return own in voters and bool(others) and has_majority(voters, (own, *others))
+
     def matched(self, member: MemberId) -> int:
         """Give the index up to which all is durable at a member."""
         if member == self._ballot.member:

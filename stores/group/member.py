@@ -209,7 +209,11 @@ class Member(MemberParts):
         What a majority of them had and this member lacks is lost. The others' journals are cut to
         this one as far as they are not committed; where they are, ``HistoryConflict`` tells. What
         a regressed member lacks is given up, too: it is whole then.
+
+        A leader with a majority behind it has nothing to force: it leads, and goes on.
         """
+        if self.leading is not None and self.leading.electorate.is_backed:
+            return self._settle([])
         effects = self._seize(self.id)
         if not self.ballot.is_whole:
             journal = self.journal

@@ -1455,6 +1455,8 @@ def test_a_forced_lead_needs_no_majority_and_is_far_ahead(stage):
 
 
 def test_a_leader_that_is_forced_leads_a_term_far_ahead_too(stage):
+    stage.crash("b", "c")
+    stage.tick("a", times=electorate.HEALTHY_TICKS + 1)
     stage.do("a", "propose", "caller", Noop())
     stage.do("a", "force")
     stage.sync("a")
@@ -1464,6 +1466,43 @@ def test_a_leader_that_is_forced_leads_a_term_far_ahead_too(stage):
     assert member.journal.voters.current == (stage.ids["a"],)
     assert stage.told == [Failed("caller", Setback.UNKNOWN, None)]
     assert stage.is_ready("a")
+
+
+@pytest.mark.parametrize("there", ["abc", "ab", "ac"])
+def test_a_leader_with_a_majority_behind_it_has_nothing_to_force(stage, there):
+    stage.crash(*set("abc") - set(there))
+    stage.tick(there, times=electorate.HEALTHY_TICKS + 1, links=[there], sync=there)
+    member = stage.members["a"]
+    term, voters = member.ballot.term, member.journal.voters.current
+    stage.do("a", "propose", "caller", Noop())
+    stage.do("a", "force")
+    stage.pass_on(there, sync=there)
+    assert (member.ballot.term, member.journal.voters.current) == (term, voters)
+    assert stage.told == [Replied("caller", None, is_in_entry=True)]
+
+
+def test_a_leader_whose_voters_are_in_touch_and_not_whole_is_forced(stage):
+    for name in "bc":
+        stage.members["a"].leading._followers.get(stage.ids[name]).is_whole = False
+    stage.do("a", "force")
+    assert stage.members["a"].journal.voters.current == (stage.ids["a"],)
+
+
+def test_a_leader_of_two_that_follows_none_is_forced():
+    stage = Stage("ab")
+    stage.settle_in()
+    stage.crash("b")
+    stage.tick("a", times=electorate.HEALTHY_TICKS + 1)
+    stage.do("a", "force")
+    assert stage.members["a"].journal.voters.current == (stage.ids["a"],)
+
+
+def test_a_leader_that_is_no_voter_of_its_own_is_forced():
+    stage = Stage("abcd")
+    stage.settle_in()
+    assert stage.change("a", tuple(stage.ids[name] for name in "bcd")) is None
+    stage.do("a", "force")
+    assert stage.members["a"].journal.voters.current == (stage.ids["a"],)
 
 
 def test_a_regressed_member_that_is_forced_is_whole_and_leads_again_after_a_restart(stage):

@@ -122,6 +122,20 @@ async def test_what_is_in_the_way_is_said(groups) -> None:
         assert await voters(store) == ["a", "b", "c"]
 
 
+async def test_a_leader_that_the_others_follow_loses_none_by_force(groups) -> None:
+    async with groups.open() as group:
+        leader = await group.await_leader()
+        await (await group[leader].put("k", 1)).applied()
+        for name in "abc":
+            assert await group[name].await_idle(timeout=limit())
+        member = group[leader].part.core.member
+        term = member.ballot.term
+        await group[leader].promote(force=True, timeout=limit())
+        assert group[leader].is_leader()
+        assert member.ballot.term == term
+        assert await voters(group[leader]) == ["a", "b", "c"]
+
+
 async def test_the_last_replica_leads_by_force_and_goes_on(groups) -> None:
     async with groups.open() as group:
         leader = await group.await_leader()
