@@ -25,7 +25,7 @@ HEALTHY_TICKS: Final = 5
 """A member that echoed within so many ticks is there, for a change that counts on it."""
 
 CHANGE_TICKS: Final = 10
-"""Ticks for which the round of a change counts: then its caller has to ask anew."""
+"""Ticks for which the round of a change counts, and others wait for it: then it is asked anew."""
 
 
 @dataclass(slots=True)
@@ -134,15 +134,23 @@ class Electorate:
         return refusal
 
     def _change_to(self, voters: Voters) -> ChangeRefusal | None:
-        """Put other voters in force, if a majority of them echoed a round of the change."""
+        """Put other voters in force, if a majority of them echoed a round of the change.
+
+        Changes go one after the other: none takes the place of one that waits for its round, or
+        two that are asked for again and again would both wait for ever.
+        """
         if not self._state.is_voters_committed:
             return ChangeRefusal.UNDER_WAY
         refusal = self._refusal_of(voters, 0)
-        if refusal is None and self._refusal_of(voters, self._round_for(voters)) is not None:
-            refusal = ChangeRefusal.UNCONFIRMED
+        asked = self._asked_change()
+        if asked is not None and asked.voters != voters:
+            return refusal or ChangeRefusal.UNDER_WAY
         if refusal is None:
-            self._change = None
+            asked = asked or self._ask(voters)
+            if self._refusal_of(voters, asked.round) is not None:
+                return ChangeRefusal.UNCONFIRMED
             self._journal.append(VotersEntry(self._ballot.term, voters))
+        self._change = None
         return refusal
 
     def put_alone(self, voter: MemberId) -> None:
@@ -159,13 +167,17 @@ class Electorate:
             if voters is not None:
                 self._change_to(voters)
 
-    def _round_for(self, voters: Voters) -> int:
-        """Give the round that a change waits for; it begins now, if this is the first asking."""
-        asked, tick = self._change, self._followers.tick
-        if asked is None or asked.voters != voters or tick - asked.tick > CHANGE_TICKS:
-            asked = self._change = _Change(voters, self._rounds.round + 1, tick)
-            self._rounds.is_due = True
-        return asked.round
+    def _asked_change(self) -> _Change | None:
+        """Give the change that waits for its round, if it was asked for lately."""
+        asked = self._change
+        is_late = asked is not None and self._followers.tick - asked.tick > CHANGE_TICKS
+        return None if is_late else asked
+
+    def _ask(self, voters: Voters) -> _Change:
+        """Have a change wait for a round that begins now."""
+        asked = self._change = _Change(voters, self._rounds.round + 1, self._followers.tick)
+        self._rounds.is_due = True
+        return asked
 
     def _refusal_of(self, voters: Voters, least_round: int) -> ChangeRefusal | None:
         """Judge a change, where those are healthy that echoed a round, or a later one."""

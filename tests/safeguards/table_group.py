@@ -223,8 +223,8 @@ GROUP_CORE = [
         "group core: a change of the voters waits for a round of its own",
         "a voter is removed while others are lost without a word yet, and the rest elects none",
         "stores/group/electorate.py",
-        "self._refusal_of(voters, self._round_for(voters)) is not None:",
-        "False:",
+        "            if self._refusal_of(voters, asked.round) is not None:\n",
+        "            if False:\n",
         ("tests/stores/group/test_member.py",),
     ),
     Safeguard(

@@ -1697,8 +1697,7 @@ def test_a_change_waits_for_a_round_of_its_own(four):
 
 
 def test_the_round_of_a_change_counts_for_a_while(four, monkeypatch):
-    a, b, c, d = (four.ids[name] for name in "abcd")
-    assert four.do("a", "change", (a, b, c)) is ChangeRefusal.UNCONFIRMED
+    a, b, _, d = (four.ids[name] for name in "abcd")
     assert four.do("a", "change", (a, b, d)) is ChangeRefusal.UNCONFIRMED
     four.tick("abcd", times=electorate.CHANGE_TICKS + 1, links=["abcd"], sync="abcd")
     assert four.do("a", "change", (a, b, d)) is ChangeRefusal.UNCONFIRMED, "it is of long ago"
@@ -1711,6 +1710,36 @@ def test_the_round_of_a_change_counts_for_a_second(four):
     assert four.do("a", "change", (a, b, d)) is ChangeRefusal.UNCONFIRMED
     four.tick("abcd", times=electorate.CHANGE_TICKS, links=["abcd"], sync="abcd")
     assert four.do("a", "change", (a, b, d)) is None
+
+
+def test_a_change_waits_for_one_that_waits_for_its_round(four):
+    a, b, c, d = (four.ids[name] for name in "abcd")
+    assert four.do("a", "change", (a, b, c)) is ChangeRefusal.UNCONFIRMED
+    assert four.do("a", "change", (a, b, d)) is ChangeRefusal.UNDER_WAY
+    four.tick("abcd", times=electorate.CHANGE_TICKS, links=["abcd"], sync="abcd")
+    assert four.do("a", "change", (a, b, d)) is ChangeRefusal.UNDER_WAY
+    assert four.do("a", "change", (a, b, c, d)) is ChangeRefusal.NO_CHANGE, "it is never possible"
+    assert four.do("a", "change", (a, b, c)) is None
+    four.pass_on("abcd", sync="abcd")
+    assert four.members["a"].journal.voters.current == (a, b, c)
+
+
+def test_a_change_waits_for_no_other_that_is_not_asked_for_any_more(four):
+    a, b, c, d = (four.ids[name] for name in "abcd")
+    assert four.do("a", "change", (a, b, c)) is ChangeRefusal.UNCONFIRMED
+    four.tick("abcd", times=electorate.CHANGE_TICKS + 1, links=["abcd"], sync="abcd")
+    assert four.change("a", (a, b, d)) is None
+
+
+def test_a_leader_adds_none_by_itself_while_another_change_waits(declared):
+    declared.members["a"].leading.electorate.put_alone(declared.ids["a"])
+    declared.do("a", "probe")
+    declared.pass_on("abcd", sync="abcd")
+    a, c = declared.ids["a"], declared.ids["c"]
+    assert declared.do("a", "change", (a, c)) is ChangeRefusal.UNCONFIRMED
+    declared.tick("abcd", times=2, links=["abcd"], sync="abcd")
+    assert declared.members["a"].journal.voters.current == (a,)
+    assert declared.do("a", "change", (a, c)) is None
 
 
 def test_a_change_waits_for_the_one_before(four):

@@ -52,6 +52,14 @@ def test_a_declared_voter_loses_its_vote_once(stage):
     ]
 
 
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_orders_of_one_moment_are_done_one_after_the_other(stage, is_reversed):
+    orders = [(Order.REMOVE, "b"), (Order.ADD, "e")]
+    _, left = steer(stage, *(reversed(orders) if is_reversed else orders), ticks=15)
+    assert left == ["", ""]
+    assert voters(stage) == "acde"
+
+
 def test_a_voter_that_was_removed_by_hand_is_added_by_hand(stage):
     steer(stage, (Order.REMOVE, "b"))
     assert voters(stage) == "acd"

@@ -52,6 +52,17 @@ async def test_a_declared_voter_that_is_there_loses_its_vote(groups, monkeypatch
         assert await voters(group[follower]) == ["a", "b", "c", "d"]
 
 
+async def test_two_changes_at_once_are_made_one_after_the_other(groups) -> None:
+    async with groups.open(names=tuple("abcde"), voters=tuple("abc")) as group:
+        leader = await group.await_leader()
+        for name in "de":
+            assert await group[name].await_idle(timeout=limit())
+        async with trio.open_nursery() as nursery:
+            for name in "de":
+                nursery.start_soon(group[leader].add_voter, name, limit())
+        assert await voters(group[leader]) == ["a", "b", "c", "d", "e"]
+
+
 async def test_members_are_the_same_wherever_they_are_asked_for(groups) -> None:
     async with groups.open(names=("a", "b", "c", "d")) as group:
         leader = await group.await_leader()
