@@ -191,7 +191,7 @@ class GroupHandle:
         ]
 
     async def add_voter(self, name: str, timeout: Seconds = ORDER_SECONDS) -> None:
-        """Give the replica at the endpoint called ``name`` a vote, once it is level.
+        """Give the replica at the endpoint called ``name`` a vote, once in touch and level.
 
         Raises ``NoQuorum``, ``NotAllowed`` and ``RequestTimeout``, which says what is in the way
         after ``timeout`` seconds; then it may be done later still.

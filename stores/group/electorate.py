@@ -180,12 +180,15 @@ class Electorate:
         return asked
 
     def _refusal_of(self, voters: Voters, least_round: int) -> ChangeRefusal | None:
-        """Judge a change, where those are healthy that echoed a round, or a later one."""
+        """Judge a change, where those are there that echoed a round, or a later one."""
         own, followers = self._ballot.member, self._followers
 
-        def is_healthy(member: MemberId) -> bool:
+        def has_echoed(member: MemberId) -> bool:
             is_current = followers.echoed(member) >= least_round
-            return member == own or (is_current and followers.is_healthy(member, HEALTHY_TICKS))
+            return member == own or (is_current and followers.is_in_touch(member, HEALTHY_TICKS))
+
+        def is_healthy(member: MemberId) -> bool:
+            return has_echoed(member) and (member == own or followers.is_whole(member))
 
         return refusal_of(
             self._journal.voters.current,
@@ -193,6 +196,7 @@ class Electorate:
             is_healthy=is_healthy,
             is_level=lambda member: self.matched(member) >= self._state.commit,
             is_there=self.is_there,
+            has_echoed=has_echoed,
         )
 
     # -- the next leader ---------------------------------------------------------------------------

@@ -144,10 +144,14 @@ class Followers:
             and (self.tick - follower.echoed_tick <= ticks)
         )
 
+    def is_whole(self, member: MemberId) -> bool:
+        """Tell whether a member is in session and whole, by its own word."""
+        follower = self._known.get(member)
+        return follower is not None and follower.is_whole
+
     def is_healthy(self, member: MemberId, ticks: int) -> bool:
         """Tell whether a member is in touch, in session and whole: its votes and acks count."""
-        follower = self._known.get(member)
-        return follower is not None and follower.is_whole and self.is_in_touch(member, ticks)
+        return self.is_whole(member) and self.is_in_touch(member, ticks)
 
     def settled(self, level: int) -> list[MemberId]:
         """Give the members that ask for a vote, are whole, level, and in touch for long enough."""

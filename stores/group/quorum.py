@@ -80,6 +80,7 @@ class ChangeRefusal(Enum):
     LAST_OF_THREE = "of three voters one is removed only if it is out of touch"
     TOO_FEW_HEALTHY = "no majority of the new voters is whole and in touch"
     UNCONFIRMED = "the new voters are asked whether they are there"
+    SILENT = "the new voter is not in touch"
     NOT_LEVEL = "the new voter has not caught up"
 
 
@@ -90,13 +91,15 @@ def refusal_of(
     is_healthy: Callable[[MemberId], bool],
     is_level: Callable[[MemberId], bool],
     is_there: Callable[[MemberId], bool],
+    has_echoed: Callable[[MemberId], bool],
 ) -> ChangeRefusal | None:
     """Judge a change by itself; ``None`` if it is safe.
 
     Majorities of two configurations that differ in one voter share a voter, so that no entry is
     committed by one and unknown to the other. A new majority that is not healthy could elect no
     leader again: the leader would be the last one. Two voters survive no loss, and three do: they
-    are two only for as long as it takes to replace a lost one.
+    are two only for as long as it takes to replace a lost one. A new voter that is gone counts in
+    the majority, and its last acknowledgement says nothing of that: it has to have echoed.
     """
     added, removed = set(new) - set(old), set(old) - set(new)
     if not new:
@@ -109,6 +112,8 @@ def refusal_of(
         return ChangeRefusal.LAST_OF_THREE
     if not has_majority(new, filter(is_healthy, new)):
         return ChangeRefusal.TOO_FEW_HEALTHY
+    if not all(map(has_echoed, added)):
+        return ChangeRefusal.SILENT
     if not all(map(is_level, added)):
         return ChangeRefusal.NOT_LEVEL
     return None

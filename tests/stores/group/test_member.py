@@ -1712,6 +1712,41 @@ def test_the_round_of_a_change_counts_for_a_second(four):
     assert four.do("a", "change", (a, b, d)) is None
 
 
+@pytest.fixture
+def learning():
+    """Give three voters and a learner that follow a."""
+    stage = Stage("abcd", voters="abc")
+    stage.settle_in()
+    return stage
+
+
+def test_a_new_voter_has_to_be_in_touch(learning):
+    everyone = tuple(learning.ids.values())
+    learning.crash("d")
+    learning.tick("abc", times=electorate.HEALTHY_TICKS + 1, links=["abc"], sync="abc")
+    assert learning.change("a", everyone) is ChangeRefusal.SILENT
+    assert learning.members["a"].journal.voters.current == everyone[:3]
+
+
+def test_a_new_voter_has_to_echo_the_round_of_the_change(learning):
+    """Its last echo is a moment old."""
+    everyone = tuple(learning.ids.values())
+    learning.crash("d")
+    assert learning.change("a", everyone) is ChangeRefusal.UNCONFIRMED
+    learning.tick("abc", times=2, links=["abc"], sync="abc")
+    assert learning.change("a", everyone) is ChangeRefusal.UNCONFIRMED
+    learning.start("d")
+    learning.tick("abcd", times=3, links=["abcd"], sync="abcd")
+    assert learning.change("a", everyone) is None
+
+
+def test_a_new_voter_that_is_in_touch_and_behind_is_not_level(learning):
+    learning.write("a")
+    learning.pass_on("abc", sync="abc")
+    learning.tick("abcd", times=2, links=["abcd"], sync="abc")
+    assert learning.change("a", tuple(learning.ids.values())) is ChangeRefusal.NOT_LEVEL
+
+
 def test_a_change_waits_for_one_that_waits_for_its_round(four):
     a, b, c, d = (four.ids[name] for name in "abcd")
     assert four.do("a", "change", (a, b, c)) is ChangeRefusal.UNCONFIRMED

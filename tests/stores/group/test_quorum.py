@@ -58,6 +58,8 @@ def test_majorities_of_neighbouring_configurations_share_a_voter():
         ((A, B), (A,), (), ChangeRefusal.TOO_FEW_HEALTHY),
         ((A, B, C, D), (A, B), (D,), ChangeRefusal.TOO_FEW_HEALTHY),
         ((A, B, C, D), (A, B, C, D), (), ChangeRefusal.NOT_LEVEL),
+        ((A, B, C, D), (A, B, C), (D,), ChangeRefusal.SILENT),
+        ((A, B, C, D), (A, B, C), (), ChangeRefusal.SILENT),
     ],
 )
 def test_a_change_is_of_one_healthy_and_level_voter(new, healthy, level, refusal):
@@ -66,8 +68,15 @@ def test_a_change_is_of_one_healthy_and_level_voter(new, healthy, level, refusal
 
 def judged(old, new, healthy, level=()):
     """Judge a change; who is not healthy is not there."""
-    is_healthy, is_level = healthy.__contains__, level.__contains__
-    return refusal_of(old, new, is_healthy=is_healthy, is_level=is_level, is_there=is_healthy)
+    is_healthy = healthy.__contains__
+    return refusal_of(
+        old,
+        new,
+        is_healthy=is_healthy,
+        is_level=level.__contains__,
+        is_there=is_healthy,
+        has_echoed=is_healthy,
+    )
 
 
 @pytest.mark.parametrize("old", [(A, B), (A, B, C, D), (A, B, C, D, E)])

@@ -60,6 +60,13 @@ def test_orders_of_one_moment_are_done_one_after_the_other(stage, is_reversed):
     assert voters(stage) == "acde"
 
 
+def test_a_learner_that_is_gone_is_given_no_vote_and_why_is_said(stage):
+    seen, left = steer(stage, (Order.ADD, "e"), links=["abcd"])
+    assert left == ["the new voter is not in touch"]
+    assert set(seen) == {"abcd"}
+    assert steer(stage, (Order.ADD, "e"))[1] == [""]
+
+
 def test_a_voter_that_was_removed_by_hand_is_added_by_hand(stage):
     steer(stage, (Order.REMOVE, "b"))
     assert voters(stage) == "acd"
