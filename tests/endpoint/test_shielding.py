@@ -17,6 +17,7 @@ EXPLAINED = {
     "endpoint/shielding.py": "the limit is an argument",
     "endpoint/tasks.py": "the endpoint's end cancels it, after waits that have limits",
     "peermesh/brokers/edge/broker.py": "the end of the broker cancels it, after waits with limits",
+    "peermesh/cli/locking.py": "what has not ended by then is killed after a second at most",
     "peermesh/demo/stage.py": "the end of the play cancels it",
     "peermesh/testing/simulation/threads.py": "it sleeps for two milliseconds at most",
 }
