@@ -161,8 +161,8 @@ DISK = [
         "a promotion that fails leaves no file",
         "a promotion that is tried again is refused, as there is a store in its file",
         "endpoint/replicas/stores/files.py",
-        "        except BackendFailure as error:\n            self._remove()\n",
-        "        except BackendFailure as error:\n",
+        '            left = "Nothing" if self._remove() else "Some"\n',
+        '            left = "Nothing"\n',
         (PROMOTED,),
     ),
     Safeguard(

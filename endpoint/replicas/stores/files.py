@@ -48,9 +48,9 @@ class ReplicaFiles(MemberFiles[ReplicaRows]):
         try:
             self._fill(founding.group, snapshot, promises)
         except BackendFailure as error:
-            self._remove()
+            left = "Nothing" if self._remove() else "Some"
             raise BackendFailure(
-                f"{error}. Nothing of it is left there: promote to it again when the cause is"
+                f"{error}. {left} of it is left there: promote to it again when the cause is"
                 " removed"
             ) from error
         except BaseException:
@@ -58,8 +58,11 @@ class ReplicaFiles(MemberFiles[ReplicaRows]):
             raise
         return opened.exposed
 
-    def _remove(self) -> None:
-        """Remove both files, of which nothing is needed; locks stay until they are closed."""
+    def _remove(self) -> bool:
+        """Remove both files, of which nothing is needed; locks stay until they are closed.
+
+        False if that fails, which the log is told.
+        """
         try:
             if isinstance(self._rows, SQLiteReplica):
                 self._rows.file.remove()
@@ -67,6 +70,8 @@ class ReplicaFiles(MemberFiles[ReplicaRows]):
                 self._medium.remove()
         except OSError as error:
             log_failure("store", self.path, BackendFailure(f"it cannot be removed: {error}"))
+            return False
+        return True
 
     def _fill(self, group: bytes, snapshot: Snapshot, promises: Promises) -> None:
         """Write all, in such an order that what is there by half is of no group."""

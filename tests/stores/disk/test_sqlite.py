@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import astuple
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -208,6 +210,17 @@ def test_what_keeps_a_file_from_being_opened_is_named(path):
     assert f"No such file or directory: {folder}" in refusal(folder / "s.db")
     path.mkdir()
     assert "what is there under this name is a file" in refusal(path)
+
+
+def test_a_file_system_that_is_mounted_to_be_read_is_named(open_store, path, monkeypatch):
+    store, _ = open_store()
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorname = "SQLITE_IOERR"
+    for flags, said in ((os.ST_RDONLY, "is mounted read-only"), (0, "when the cause is removed")):
+        found = SimpleNamespace(f_flag=flags)
+        monkeypatch.setattr(os, "statvfs", lambda _, found=found: found)
+        with pytest.raises(BackendFailure, match=said), store.file.failures_explained():
+            raise error
 
 
 def test_a_file_of_another_kind_is_refused_and_left_alone(path):
