@@ -120,10 +120,13 @@ async def test_a_session_whose_opening_is_cancelled_does_not_stay(groups) -> Non
         at_leader = sessions_at(group[leader])
         for make in (group[other].session, partial(group[other].lock, "it")):
             async with trio.open_nursery() as nursery:
+                before = group[leader].part.core.machine.position.index
                 nursery.start_soon(make(ttl=60).open)
-                await until(lambda: at_leader._opening)
+                await trio.lowlevel.checkpoint()  # It has asked, and no answer can be there.
                 nursery.cancel_scope.cancel()
-            await until(lambda: list(at_leader.rows()))
+            # An entry has opened it, and another one has ended it.
+            machine = group[leader].part.core.machine
+            await until(lambda m=machine, end=before + 2: m.position.index >= end)
             await until(lambda: not list(at_leader.rows()))
         assert await group[other].keys() == []
 
