@@ -75,12 +75,15 @@ class Outcome:
             and revision == result.revision + request - self.first_request
         )
 
+    def takes(self, request: int, result: Applied | Refused) -> bool:
+        """Tell whether a request of which this became follows these, as ``goes_on`` does."""
+        if not isinstance(result, Applied) or result.answer is not None:
+            return False
+        return self.goes_on(request, result.revision)
+
     def joined(self, later: Outcome) -> Outcome | None:
         """Give one outcome for both, if requests and revisions go on where this one ends."""
-        other = later.result
-        if not isinstance(other, Applied) or other.answer is not None:
-            return None
-        if not self.goes_on(later.first_request, other.revision):
+        if not self.takes(later.first_request, later.result):
             return None
         return Outcome(self.first_request, later.last_request, self.result)
 
@@ -97,9 +100,8 @@ def add_outcome(known: list[Outcome], action: Action, revision: int) -> None:
     elif isinstance(action, EraseCommand):
         request, count = action.request, len(action.keys)
     else:
-        outcome = _single(action, revision)
-        if outcome is not None:
-            join_outcome(known, outcome)
+        if (single := _single(action, revision)) is not None:
+            add_result(known, *single)
         return
     if request is None:
         return
@@ -110,13 +112,12 @@ def add_outcome(known: list[Outcome], action: Action, revision: int) -> None:
         known.append(Outcome(request, request + count - 1, Applied(first_revision)))
 
 
-def join_outcome(known: list[Outcome], outcome: Outcome) -> None:
-    """Add an outcome; one that goes on where the last one ends is joined to it."""
-    joined = known[-1].joined(outcome) if known else None
-    if joined is None:
-        known.append(outcome)
+def add_result(known: list[Outcome], request: int, result: Applied | Refused) -> None:
+    """Add what became of one request; see ``add_outcome`` for the list."""
+    if known and known[-1].takes(request, result):
+        known[-1].last_request = request
     else:
-        known[-1] = joined
+        known.append(Outcome(request, request, result))
 
 
 def outcomes_between(known: Sequence[Outcome], first: int, last: int) -> list[Outcome]:
@@ -133,17 +134,17 @@ def outcomes_between(known: Sequence[Outcome], first: int, last: int) -> list[Ou
     return found
 
 
-def _single(action: Action, revision: int) -> Outcome | None:
+def _single(action: Action, revision: int) -> tuple[int, Applied | Refused] | None:
     """Tell what an action means that answers one request; ``None`` if it answers none."""
     match action:
         case ClearCommand(_, request):
-            return Outcome(request, request, Applied(revision))
+            return request, Applied(revision)
         case BatchResultCommand(_, request, has_held, _):
-            return Outcome(request, request, Applied(revision, has_held))
+            return request, Applied(revision, has_held)
         case PutUniqueResultCommand(_, request, is_inserted):
-            return Outcome(request, request, Applied(revision, is_inserted))
+            return request, Applied(revision, is_inserted)
         case RefusalCommand(_, request, code, text):
-            return Outcome(request, request, Refused(code, text))
+            return request, Refused(code, text)
         case _:
             return None
 

@@ -62,7 +62,7 @@ class Machine(Protocol):
         """Give the bytes of an action that grow with what was asked, roughly."""
 
     def changes_of(self, body: object) -> int:
-        """Count the keys or entries that an action changes: so long it takes to apply."""
+        """Count the keys, or runs of a log, that an action changes: so long it takes to apply."""
 
     def judge(self, request: object, now: Times) -> Judgement:
         """Decide what a request does to the state with all that is staged."""

@@ -82,10 +82,11 @@ class Judge:
                 return Applied(found[1], answer=False)
         entries, size = self.used
         room = self.meter.room(entries + stage.count, size + stage.size)
-        room.take(len(request.entries) // 2, size_of(request.entries))
+        count, added = len(request.entries) // 2, size_of(request.entries)
+        room.take(count, added)
         offset = self.staged_ends[partition]
-        self.staged_ends[partition] = offset + len(request.entries) // 2
-        stage.append(partition, offset, request.entries, now_ns)
+        self.staged_ends[partition] = offset + count
+        stage.append(partition, offset, request.entries, added, now_ns)
         self.meter.count(entries + stage.count, size + stage.size)
         if producer is not None:
             self._producers.add(producer, request.sequence, partition, offset)

@@ -32,7 +32,7 @@ from stores.log.parts import Frozen, HeadPart, Part, PlacedPart, RunsPart, besid
 from stores.log.producers import ProducerChange, Producers
 from stores.log.staged import Staged
 from stores.log.staging import LogStage, apply_cursors
-from stores.outcomes import Outcome, join_outcome
+from stores.outcomes import Outcome, add_result
 from stores.quota import UNLIMITED, Meter, Quota, QuotaLevel
 from stores.table.bodies import ChangeQuota, QuotaChanged, Register, Registered
 from stores.table.lineage import Lineage
@@ -178,8 +178,8 @@ class LogMachine(AppliedReads, Machine):
         return sum(len(run.body) for run in body.runs) if isinstance(body, Performed) else 0
 
     def changes_of(self, body: object) -> int:
-        """Count the entries of the runs in an action."""
-        return sum(run.count for run in body.runs) if isinstance(body, Performed) else 0
+        """Count the runs of an action: what is in them is not looked at when they are applied."""
+        return len(body.runs) if isinstance(body, Performed) else 0
 
     def undo(self) -> None:
         """Forget all that is staged."""
@@ -318,7 +318,7 @@ class LogMachine(AppliedReads, Machine):
         stage, outcomes = LogStage(), list[Outcome]()
         for number, request in enumerate(asked.requests, asked.first_request):
             result = staged.judge.perform(request, stage, times.stamp_ns)
-            join_outcome(outcomes, Outcome(number, number, result))
+            add_result(outcomes, number, result)
         stage.seal()
         body = Performed(
             *(asked.writer, asked.resolved_request, tuple(outcomes)),

@@ -1,8 +1,4 @@
-"""What keepers, followers and proxies say to each other, besides what their channels say.
-
-The channels themselves speak in the commands of stores (``stores.commands``): acknowledgements,
-nacks, handshakes of writers, and runs of payloads, which are ``Event`` and ``Requests`` here.
-"""
+"""What a log is asked: changes, in the name of a writer, and questions with their answers."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ Cursors = tuple[tuple[str, Positions], ...]
 """Consumers, each with the next offsets that they want."""
 
 
-# -- what a writer asks: the payloads of the channel from it ---------------------------------------
+# -- what a writer asks ----------------------------------------------------------------------------
 
 
 # Not frozen, like all that is built for every message: a frozen one takes three times as long.
@@ -74,7 +70,7 @@ class Requests:
     requests: tuple[Request, ...]
 
 
-# -- what a keeper did: the payloads of the channel to its followers -------------------------------
+# -- what time alone brings about ------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,4 +92,7 @@ class OpenRun:
 
 def size_of(flat: Sequence[bytes | None]) -> int:
     """Give the bytes that entries take, roughly."""
+    if len(flat) == 2:  # One that is appended alone, as most are.
+        key, value = flat
+        return (len(key) if key else 0) + (len(value) if value else 0) + ENTRY_SIZE
     return sum(map(len, filter(None, flat))) + len(flat) * ENTRY_SIZE // 2

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from stores.log.messages import Cursors, Positions
-from stores.log.runs import Flat, OpenRun, Run, size_of
+from stores.log.runs import Flat, OpenRun, Run
 
 
 @dataclass(slots=True)
@@ -24,9 +24,10 @@ class LogStage:
     _is_forgotten: set[str] = field(default_factory=set)
     _open: dict[int, OpenRun] = field(default_factory=dict)
 
-    def append(self, partition: int, offset: int, entries: Flat, timestamp_ns: int) -> None:
-        """Take in entries, with the offset of the first."""
-        size = size_of(entries)
+    def append(
+        self, partition: int, offset: int, entries: Flat, size: int, timestamp_ns: int
+    ) -> None:
+        """Take in entries of so many bytes, with the offset of the first."""
         run = self._open.get(partition)
         if run is not None and not run.takes(len(entries), size):
             self.runs.append(run.seal())

@@ -100,7 +100,7 @@ QUOTAS = [
         "quota: appends are looked at",
         "a writer fills the memory or the disk of a log's keeper",
         "stores/log/judge.py",
-        "        room.take(len(request.entries) // 2, size_of(request.entries))\n",
+        "        room.take(count, added)\n",
         "",
         (_LOGS,),
     ),

@@ -14,7 +14,7 @@ from stores.actions import (
     RefusalCommand,
     WriterId,
 )
-from stores.outcomes import Applied, Outcome, Refused, add_outcome, join_outcome
+from stores.outcomes import Applied, Outcome, Refused, add_outcome
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
@@ -100,7 +100,8 @@ def test_what_is_added_joins_as_outcomes_do(drawn):
         outcome = outcome_of(action, revision)
         if outcome is None:
             continue
-        join_outcome(wanted, outcome)
+        joined = wanted[-1].joined(outcome) if wanted else None
+        wanted[len(wanted) - (joined is not None) :] = [joined or outcome]
         request = outcome.last_request + 1
     assert known == wanted
 

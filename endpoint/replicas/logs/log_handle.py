@@ -25,7 +25,7 @@ from endpoint.replicas.runner import YIELD_COUNT
 from stores.log.limits import FETCH_POSITIONS_MAX, FETCH_SIZE_MAX
 from stores.log.partitions import Span, lag
 from stores.log.requests import check_name
-from stores.log.runs import Run, partition_of
+from stores.log.runs import Flat, Run, partition_of
 from wire.encoding import encode
 from wire.errors import InvalidData, NoSuchPartition
 from wire.scalars import nanoseconds_since_epoch
@@ -72,9 +72,10 @@ class LogHandle(ReplicaHandle):
         was ever met within the patience of the handle, and in a group ``NoQuorum`` if the log has
         not begun.
         """
-        return await self.append_batch(
-            (value,), key, partition=partition, producer=producer, sequence=sequence
-        )
+        encoded_key = None if key is None else encode(key)
+        _check_append(partition, producer, sequence)
+        entry = encoded_key, encode(value)
+        return await self._append(entry, encoded_key, partition, (producer, sequence))
 
     async def append_batch(
         self,
@@ -89,7 +90,7 @@ class LogHandle(ReplicaHandle):
         encoded_key = None if key is None else encode(key)
         _check_append(partition, producer, sequence)
         several = arguments.several("values", values)
-        flat = [each for value in several for each in (encoded_key, encode(value))]
+        flat = tuple([each for value in several for each in (encoded_key, encode(value))])
         return await self._append(flat, encoded_key, partition, (producer, sequence))
 
     async def append_entries(
@@ -105,11 +106,11 @@ class LogHandle(ReplicaHandle):
         flat: list[bytes | None] = []
         for key, value in arguments.several("entries", entries):
             flat += (None if key is None else encode(key), encode(value))
-        return await self._append(flat, None, partition, (producer, sequence))
+        return await self._append(tuple(flat), None, partition, (producer, sequence))
 
     async def _append(
         self,
-        flat: list[bytes | None],
+        flat: Flat,
         key: bytes | None,
         partition: int | None,
         source: tuple[str | None, int | None],
@@ -123,7 +124,7 @@ class LogHandle(ReplicaHandle):
         number = self._choose(key, partition, producer, count)
         if self.runner.error is not None:
             raise self.runner.error
-        request = self._requests.append(number, tuple(flat), producer, sequence or 0)
+        request = self._requests.append(number, flat, producer, sequence or 0)
         return AppendReceipt(self.runner.ask(request), number, len(flat) // 2)
 
     def _no_partition(self, partition: int, count: int) -> NoSuchPartition:

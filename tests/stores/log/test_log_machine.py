@@ -152,9 +152,9 @@ def test_the_bytes_of_all_runs_are_counted_as_traffic(lab, handle):
     assert sum(lab.leader.size_of(body) for _, body in lab.entries) == lab.leader.traffic
 
 
-def test_changes_are_the_entries_of_an_action(lab, handle):
-    for value in ("a", "b", "c"):
-        handle.append(value)
+def test_changes_are_the_runs_of_an_action(lab, handle):
+    for values in ("a" * 500, "b", "c"):
+        handle.append_batch(values)
     handle.trim(2)
     lab.commit()
     assert sum(lab.leader.changes_of(body) for _, body in lab.entries) == 3

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from stores.log.limits import RUN_COUNT_MAX, RUN_SIZE_MAX
-from stores.log.runs import ENTRY_SIZE, Flat, OpenRun, Run, partition_of
+from stores.log.runs import ENTRY_SIZE, Flat, OpenRun, Run, partition_of, size_of
 from stores.log.staging import LogStage
 from wire.encoding import encode
 from wire.errors import DecodeError
@@ -17,7 +17,7 @@ def appended(*batches: Flat) -> list[int]:
     stage = LogStage()
     offset = 0
     for batch in batches:
-        stage.append(0, offset, batch, 1)
+        stage.append(0, offset, batch, size_of(batch), 1)
         offset += len(batch) // 2
     stage.seal()
     return [run.count for run in stage.runs]
@@ -74,3 +74,13 @@ def test_a_run_gives_what_was_sealed_in_it(entries: list[tuple[bytes | None, byt
     sealed = run.seal()
     assert sealed == Run(3, 7, len(entries), 1, encode(flat))
     assert sealed.entries() == flat
+
+
+PARTS = st.one_of(st.none(), st.binary())
+
+
+@given(st.lists(st.tuples(PARTS, PARTS), max_size=3))
+def test_a_size_is_that_of_keys_values_and_entries(pairs: list[tuple[bytes | None, ...]]) -> None:
+    flat = tuple(item for pair in pairs for item in pair)
+    held = sum(len(item) for item in flat if item is not None)
+    assert size_of(flat) == held + len(pairs) * ENTRY_SIZE
