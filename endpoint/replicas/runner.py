@@ -216,12 +216,12 @@ class Runner:
         core = self.core
         guard = self.guarding.guard(sender)
         for payload in payloads:
-            if self.core is not core:
+            if self._part.core is not core:
                 break  # It changed its role: what comes now was meant for the other one.
             try:
                 if guard is not None and self._is_refused(sender, guard, payload):
                     continue
-                self.carry_out(self.core.receive(sender, payload, self.now_ns()))
+                self.carry_out(core.receive(sender, payload, self.now_ns()))
             except DecodeError as error:
                 self._logger.warning(
                     "%s %s: bad command from %s: %s", self.kind, self.name, sender, error
@@ -237,7 +237,7 @@ class Runner:
 
     def settle(self) -> None:
         """Everything that had come was taken in: answer."""
-        if effects := self.core.flush(self.now_ns()):
+        if effects := self._part.core.flush(self.now_ns()):
             self.carry_out(effects)
 
     def tick(self) -> None:
@@ -445,7 +445,7 @@ class Runner:
                     self._host.send_command(self._topics.proxies, to, payload)
                 case _:
                     todo += self._tell(effect)
-        if self.core.has_work:
+        if self._part.core.has_work:
             self._work.unpark_all()
         self._part.was_carried_out()
 

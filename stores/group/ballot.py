@@ -116,6 +116,10 @@ class Ballot:
         self._promises = replace(
             promises, starts=promises.starts + 1, term=term, vote=vote, is_whole=is_whole
         )
+        self.member = promises.member
+        """The member whose ballot it is."""
+        self.term = term
+        """The latest term."""
         self._is_dirty = True
         self._saving: int | None = None
         self._token = 0
@@ -131,19 +135,9 @@ class Ballot:
         return self._promises
 
     @property
-    def member(self) -> MemberId:
-        """The member whose ballot it is."""
-        return self._promises.member
-
-    @property
     def starts(self) -> int:
         """How often the ballot was opened, this time included."""
         return self._promises.starts
-
-    @property
-    def term(self) -> int:
-        """The latest term."""
-        return self._promises.term
 
     @property
     def vote(self) -> MemberId | None:
@@ -185,6 +179,7 @@ class Ballot:
     def _promise(self, promises: Promises) -> None:
         self._is_dirty = self._is_dirty or promises != self._promises
         self._promises = promises
+        self.term = promises.term
 
     # -- the mark --------------------------------------------------------------------------------
 

@@ -327,6 +327,8 @@ class Following:
         return [Committed(first, index), *self._serve_reads()]
 
     def _serve_reads(self) -> list[Effect]:
+        if not self._reads:
+            return []
         commit = self._state.commit
         ready = [caller for index, caller in self._reads if index <= commit]
         self._reads = [read for read in self._reads if read[0] > commit]

@@ -95,9 +95,14 @@ class Leading:
     @property
     def has_room(self) -> bool:
         """True if a request would be taken on."""
+        return self.is_ready and not self._is_full
+
+    @property
+    def _is_full(self) -> bool:
+        """True if as much waits for a majority as may."""
         count = self._journal.end_index - self._state.commit
         size = self._appended - self._state.machine.traffic
-        return self.is_ready and count < UNCOMMITTED_MAX and size < UNCOMMITTED_SIZE_MAX
+        return count >= UNCOMMITTED_MAX or size >= UNCOMMITTED_SIZE_MAX
 
     @property
     def is_followed(self) -> bool:
@@ -118,7 +123,7 @@ class Leading:
         """Judge a request, and append what it comes to."""
         if not self.is_ready:
             return [Failed(caller, Setback.NOT_READY, self._ballot.member)]
-        if not self.has_room:
+        if self._is_full:
             return [Failed(caller, Setback.NO_ROOM, self._ballot.member)]
         if (done := self.decide(request)) is not None:
             return [Replied(caller, done.value, isinstance(done, Done))]

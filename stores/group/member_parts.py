@@ -63,6 +63,8 @@ class MemberParts:
         journal = Journal(
             stored.floor, stored.voters, stored.entries, is_volatile=stored.is_volatile
         )
+        self.journal = journal
+        """Its journal."""
         self.ballot = Ballot(stored.promises, stored.slots, journal.end)
         self.state = AppliedState(journal, machine, stored.applied, stored.times)
         self.election = Election(self.ballot, journal, timing, draw)
@@ -116,11 +118,6 @@ class MemberParts:
         """How many entries a leader is known to have that are not in the journal here."""
         return max(0, self._following.heard_end - self.journal.end.index)
 
-    @property
-    def journal(self) -> Journal:
-        """Its journal."""
-        return self.state.journal
-
     # -- steps -----------------------------------------------------------------------------------
 
     def _trigger(self, trigger: Trigger) -> list[Effect]:
@@ -132,7 +129,7 @@ class MemberParts:
         if self.journal.voters.changed_at != self._changed_at:
             self._changed_at = self.journal.voters.changed_at
             effects += self.election.take(self.id, Trigger.VOTERS_CHANGED)
-        seen = (self.ballot.term, self.leader)
+        seen = (self.ballot.term, self.election.leader)
         if seen == self._seen:
             return effects
         if self.leading is not None:

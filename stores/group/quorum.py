@@ -35,16 +35,10 @@ class VoterHistory:
     def __init__(self, index: int, voters: Voters) -> None:
         """Take the configuration in force at ``index``."""
         self._changes = [(index, voters)]
-
-    @property
-    def current(self) -> Voters:
+        self.current = voters
         """The voters in force."""
-        return self._changes[-1][1]
-
-    @property
-    def changed_at(self) -> int:
+        self.changed_at = index
         """The index of the entry that put them in force, or that of the journal's floor."""
-        return self._changes[-1][0]
 
     def at(self, index: int) -> Voters:
         """Give the voters that were in force at an index, not below the journal's floor."""
@@ -53,16 +47,22 @@ class VoterHistory:
     def append(self, index: int, voters: Voters) -> None:
         """Put new voters in force."""
         self._changes.append((index, voters))
+        self._look()
 
     def truncate(self, index: int) -> None:
         """Forget the changes above an index: the voters before them are in force again."""
         while self._changes[-1][0] > index:
             del self._changes[-1]
+        self._look()
 
     def compact(self, index: int) -> None:
         """Forget the configurations that ended below an index."""
         while len(self._changes) > 1 and self._changes[1][0] <= index:
             del self._changes[0]
+        self._look()
+
+    def _look(self) -> None:
+        self.changed_at, self.current = self._changes[-1]
 
 
 LEAST_TO_LOSE_ONE: Final = 3

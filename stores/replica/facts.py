@@ -92,8 +92,8 @@ class Facts(Standing):
 
         Of a group of one, that is its voter: a clone leads for as long as it takes to cede.
         """
-        is_voted = not self._manner.is_single or self.leader in self.voters
-        return is_voted and super().is_served
+        is_served = super().is_served
+        return is_served and (not self._manner.is_single or self.leader in self.voters)
 
     @property
     def is_master(self) -> bool:

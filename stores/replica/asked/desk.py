@@ -117,15 +117,18 @@ class Desk:
 
     def pump(self) -> None:
         """Propose what was asked here, to the leader."""
-        member, leader = self._standing.member, self._standing.leader
+        standing, outbox = self._standing, self._standing.outbox
+        if not outbox.has_unsent:
+            return
+        member, leader = standing.member, standing.leader
         if member is None or leader is None:
-            self._standing.outbox.seal()
+            outbox.seal()
             return
-        is_local = leader == self._standing.own
-        if is_local and not self._standing.is_leader:
+        is_local = leader == standing.own
+        if is_local and not standing.is_leader:
             return
-        while self._standing.outbox.has_unsent:
-            if is_local and (outcomes := self._standing.outbox.perform(member.decide)):
+        while outbox.has_unsent:
+            if is_local and (outcomes := outbox.perform(member.decide)):
                 self._resolve(outcomes)
                 if effects := member.settle():
                     self._carry_out(effects)
