@@ -6,14 +6,25 @@ It is the channel's backlog, too: a leader sends again out of it what a follower
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from stores.group.effects import Persist, Snapshot
 from stores.group.entries import ActionEntry, Entry, VotersEntry
-from stores.group.limits import WRITE_CHANGES, WRITE_ENTRIES
+from stores.group.limits import WRITE_CHANGES, WRITE_ENTRIES, WRITE_SIZE
 from stores.group.positions import Position, Voters
 from stores.group.quorum import VoterHistory
+
+
+class Measures(Protocol):
+    """Says how much an action is: see ``Machine``."""
+
+    def size_of(self, body: object) -> int:
+        """Give its bytes."""
+
+    def changes_of(self, body: object) -> int:
+        """Count what it changes."""
 
 
 @dataclass(slots=True)
@@ -191,10 +202,10 @@ class Journal:
         """The token of the write under way, if there is one."""
         return None if self._write is None else self._write.token
 
-    def next_write(self, changes_of: Callable[[object], int]) -> Persist | None:
+    def next_write(self, machine: Measures) -> Persist | None:
         """Start the next write, if there is something to write and none is under way.
 
-        ``changes_of`` counts what an action changes, as the machine has it.
+        The ``machine`` says how much an action is.
         """
         end = self.end_index
         is_clean = self._stored == end and not self._has_cut and self._installing is None
@@ -202,19 +213,21 @@ class Journal:
             return None
         self._token += 1
         first = max(self._stored, self._floor.index) + 1
-        entries = self._written_next(first, changes_of)
+        entries = self._written_next(first, machine)
         end = first - 1 + len(entries)
         write = Persist(self._token, self._installing, first - 1, entries)
         self._write = _Write(self._token, end)
         self._stored, self._has_cut, self._installing = end, False, None
         return write
 
-    def _written_next(self, first: int, changes_of: Callable[[object], int]) -> tuple[Entry, ...]:
+    def _written_next(self, first: int, machine: Measures) -> tuple[Entry, ...]:
         """Give the entries from ``first`` that share a write: one at least, if there is one."""
-        changes, entries = 0, self.payloads(first, first - 1 + WRITE_ENTRIES)
+        changes, size, entries = 0, 0, self.payloads(first, first - 1 + WRITE_ENTRIES)
         for count, entry in enumerate(entries):
-            changes += changes_of(entry.body) if isinstance(entry, ActionEntry) else 0
-            if count and changes > WRITE_CHANGES:
+            if isinstance(entry, ActionEntry):
+                changes += machine.changes_of(entry.body)
+                size += machine.size_of(entry.body)
+            if count and (changes > WRITE_CHANGES or size > WRITE_SIZE):
                 return tuple(entries[:count])
         return tuple(entries)
 

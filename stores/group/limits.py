@@ -36,6 +36,10 @@ WRITE_CHANGES: Final = 4_096
 """Changes that share an fsync, but for those of a single entry: so no step of the loop takes more
 than some hundredths of a second to apply them and to tell of them."""
 
+WRITE_SIZE: Final = UNCOMMITTED_SIZE_MAX
+"""Bytes that share an fsync, but for those of a single entry: as many as wait at a leader. Of one
+that catches up, entries could be a gigabyte, which its log would have to hold at once."""
+
 CATCH_UP_ENTRIES: Final = 1_024
 """Entries sent to a joining member ahead of its acknowledgement; it asks for what gets lost."""
 

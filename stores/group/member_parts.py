@@ -158,7 +158,7 @@ class MemberParts:
             effects += self.leading.electorate.pass_on() + self._trigger(Trigger.MAJORITY_LOST)
         if self.leading is not None:
             effects += self.leading.settle(is_last=is_last)
-        write = self.journal.next_write(self.state.machine.changes_of)
+        write = self.journal.next_write(self.state.machine)
         if write is not None:
             effects.append(write)
         return self.ballot.settle(effects)

@@ -18,6 +18,7 @@ from stores.group.effects import Effect, Persist, SavePromises, SyncMarks, Write
 from stores.group.entries import TimeEntry
 from stores.group.journal import Journal
 from stores.group.positions import MemberId
+from stores.log.machine import LogMachine
 from tests.stores.disk.replicas import BODIES, FOUNDING, GROUP, Replica
 
 WRITES = 6
@@ -60,7 +61,7 @@ class Member:
     def write(self, term: int) -> None:
         for _ in range(3):
             self.journal.append(TimeEntry(term, Times(1, 1)))
-        write = self.journal.next_write(lambda _: 1)
+        write = self.journal.next_write(LogMachine())
         assert write is not None
         self.carry([write])
 

@@ -91,33 +91,41 @@ def test_a_floor_changes_no_agreement_above_it(pair, data):
         assert found == agreed
 
 
-def changes_of(body):
-    """Count what an action changes here: a number is that."""
-    return body if isinstance(body, int) else 1
+class Measures:
+    """Says how much an action is: a number changes so much, and a text has so many bytes."""
+
+    def changes_of(self, body):
+        return body if isinstance(body, int) else 1
+
+    def size_of(self, body):
+        return len(body) if isinstance(body, str) else 1
+
+
+MEASURES = Measures()
 
 
 def write(journal):
-    effect = journal.next_write(changes_of)
+    effect = journal.next_write(MEASURES)
     assert effect is not None
     return effect
 
 
 def test_one_write_is_under_way_and_all_that_comes_meanwhile_is_the_next():
     journal = journal_of()
-    assert journal.next_write(changes_of) is None
+    assert journal.next_write(MEASURES) is None
     entries = [ActionEntry(1, number) for number in range(3)]
     journal.append(entries[0])
     assert write(journal) == Persist(1, None, 0, (entries[0],))
     journal.append(entries[1])
     journal.append(entries[2])
-    assert journal.next_write(changes_of) is None
+    assert journal.next_write(MEASURES) is None
     assert (journal.writing, journal.durable) == (1, 0)
     journal.persisted(1)
     assert journal.durable == 1
     assert write(journal) == Persist(2, None, 1, (entries[1], entries[2]))
     journal.persisted(2)
     assert (journal.writing, journal.durable) == (None, 3)
-    assert journal.next_write(changes_of) is None
+    assert journal.next_write(MEASURES) is None
 
 
 def test_what_is_cut_while_it_is_written_is_not_durable():
@@ -218,7 +226,7 @@ def test_what_shares_a_write_changes_so_much_at_most_but_for_a_single_action(mon
     for count in counts:
         journal.append(ActionEntry(1, count))
     written = []
-    while (effect := journal.next_write(changes_of)) is not None:
+    while (effect := journal.next_write(MEASURES)) is not None:
         written.append([entry.body for entry in effect.entries])
         journal.persisted(effect.token)
         assert journal.durable == sum(map(len, written))
@@ -228,13 +236,25 @@ def test_what_shares_a_write_changes_so_much_at_most_but_for_a_single_action(mon
     assert len(write(journal).entries) == 2, "a leader's word changes nothing"
 
 
+def test_what_shares_a_write_has_so_many_bytes_at_most_but_for_a_single_action(monkeypatch):
+    monkeypatch.setattr(journals, "WRITE_SIZE", 10)
+    journal = Journal(START, (A,))
+    for count in (4, 6, 1, 11, 9, 1, 1):
+        journal.append(ActionEntry(1, "x" * count))
+    written = []
+    while (effect := journal.next_write(MEASURES)) is not None:
+        written.append([len(entry.body) for entry in effect.entries])
+        journal.persisted(effect.token)
+    assert written == [[4, 6], [1], [11], [9, 1], [1]]
+
+
 def test_without_a_disk_all_that_is_new_counts_as_durable_at_once():
     journal = Journal(START, (A,), is_volatile=True)
     assert not journal.keep()
     journal.append(ActionEntry(1, "x"))
     assert journal.durable == 0
     assert journal.keep()
-    assert (journal.durable, journal.keep(), journal.next_write(changes_of)) == (1, False, None)
+    assert (journal.durable, journal.keep(), journal.next_write(MEASURES)) == (1, False, None)
     journal.install(Snapshot(Position(4, 1), (B,), NO_TIMES, ()))
     assert journal.keep(), "the snapshot is new, though the journal ends where it did"
     assert not journal.keep()
