@@ -26,7 +26,7 @@ class Blocking:
     """Stands for something of a cluster: its async methods block, all else is as it is."""
 
     def __init__(self, way: Way, target: Any) -> None:  # noqa: ANN401 - one of many
-        """Made by ``open_blocking_cluster``."""
+        """Made by ``BlockingCluster``, for what it gives."""
         self._way = way
         self._target = target
 
