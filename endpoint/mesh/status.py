@@ -57,6 +57,9 @@ class StatusCode(StrEnum):
     REPLICA_REGRESSED = "replica_regressed"
     """A replica of a group lacks what it had acknowledged: it counts for nothing until it has all
     of it again, which is told, too: the reason says which of both."""
+    REPLICA_DISMISSED = "replica_dismissed"
+    """A replica of this endpoint that is declared a voter has no vote: a person removed it. It
+    follows, and the reason says how it is given a vote again."""
     STORE_CONFLICT = "store_conflict"
     """Replicas of one name are of different groups, or histories: nothing is dropped. Or a learner
     has set a file of an earlier release aside: the reason has its new name."""

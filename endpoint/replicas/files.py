@@ -201,6 +201,7 @@ class MemberFiles(ABC, Generic[RowsT]):
             entries,
             meta.applied.index,
             meta.times,
+            dismissed=meta.dismissed,
         )
         return Beginning(stored, group, meta.reached)
 

@@ -108,6 +108,8 @@ class GroupMember:
     """Journal entries that it has not acknowledged."""
     silent_seconds: float
     """Since it was heard."""
+    is_removed: bool = False
+    """True if ``remove_voter`` took its vote, and ``add_voter`` has not given it one since."""
 
 
 class Steered(Protocol):
@@ -186,6 +188,7 @@ class GroupHandle:
                 each.is_whole,
                 end - each.match,
                 each.silent_ticks / 10,
+                each.is_dismissed,
             )
             for each in known
         ]
@@ -202,8 +205,9 @@ class GroupHandle:
         """Take the vote of the replica at the endpoint called ``name``.
 
         Refused while the voters that stay have no healthy majority, and of three voters for one
-        that is in touch: two voters survive no loss. One that is declared (``voters=``) is given
-        its vote again once it comes back, or another replica leads. Raises as ``add_voter`` does.
+        that is in touch: two voters survive no loss. It is a decision of the group, and holds under
+        every leader, also for one that is declared (``voters=``), comes back or begins anew, until
+        ``add_voter``; 64 names are kept so, the latest ones. Raises as ``add_voter`` does.
         """
         await self._order(Order.REMOVE, name, timeout)
 

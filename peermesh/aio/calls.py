@@ -535,8 +535,9 @@ class GroupHandle:
         """Take the vote of the replica at the endpoint called ``name``.
 
         Refused while the voters that stay have no healthy majority, and of three voters for one
-        that is in touch: two voters survive no loss. One that is declared (``voters=``) is given
-        its vote again once it comes back, or another replica leads. Raises as ``add_voter`` does.
+        that is in touch: two voters survive no loss. It is a decision of the group, and holds under
+        every leader, also for one that is declared (``voters=``), comes back or begins anew, until
+        ``add_voter``; 64 names are kept so, the latest ones. Raises as ``add_voter`` does.
         """
         return await self._passage.call(self._group_handle.remove_voter, name, timeout)
 

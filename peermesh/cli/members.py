@@ -74,8 +74,8 @@ def member_commands(
         "remove",
         f"""Take the vote of the replica of a {what} at the endpoint called MEMBER.
 
-        It is refused while those that stay have no healthy majority. A replica that is still
-        declared a voter, and comes back, is given its vote again.
+        It is refused while those that stay have no healthy majority. The replica has no vote
+        until it is added, though it is declared a voter, comes back, or begins anew.
         """,
         "{member} votes no more in {group}",
         lambda replica, member, wait: replica.remove_voter(member, wait),
@@ -97,6 +97,7 @@ def _tell_members(found: list[GroupMember], output: Output) -> None:
             name=each.name,
             voter=each.is_voter,
             leader=each.is_leader,
+            removed=each.is_removed,
             whole=each.is_whole,
             lag=each.lag,
             silent_seconds=each.silent_seconds,
@@ -104,7 +105,8 @@ def _tell_members(found: list[GroupMember], output: Output) -> None:
 
 
 def _line(member: GroupMember) -> str:
-    role = "leader" if member.is_leader else "voter" if member.is_voter else "learner"
+    learner = "removed" if member.is_removed else "learner"
+    role = "leader" if member.is_leader else "voter" if member.is_voter else learner
     state = "level" if not member.lag else f"{counted(member.lag, 'entry', 'entries')} behind"
     if not member.is_whole and not member.is_leader:
         state = "not whole"

@@ -21,7 +21,7 @@ RUN_ENTRIES_MAX: Final = 2_000
 RUN_SIZE_MAX: Final = 1024 * KIB
 """Bytes of one row, unless a single entry is larger: it is in memory twice while it is read."""
 
-_ACTION, _LEAD, _VOTERS, _TIME = range(4)
+_ACTION, _LEAD, _VOTERS, _TIME, _DISMISSALS = range(5)
 _LENGTH_SIZE: Final = 4
 
 
@@ -104,8 +104,10 @@ def _encoded(entry: Entry, codec: Bodies) -> tuple[int, bytes]:
             return _ACTION, codec.encode(body)
         case LeadEntry(times=times):
             return _LEAD, cbor2.dumps(list(times))
-        case VotersEntry(voters=voters):
+        case VotersEntry(voters=voters, dismissed=()):
             return _VOTERS, cbor2.dumps([list(voter) for voter in voters])
+        case VotersEntry(voters=voters, dismissed=names):
+            return _DISMISSALS, cbor2.dumps([[list(voter) for voter in voters], list(names)])
         case TimeEntry(times=times):
             return _TIME, cbor2.dumps(list(times))
 
@@ -118,5 +120,8 @@ def _rare(kind: int, term: int, body: bytes) -> Entry:
             return VotersEntry(term, tuple(MemberId(*voter) for voter in cbor2.loads(body)))
         case 3:
             return TimeEntry(term, Times(*cbor2.loads(body)))
+        case 4:
+            voters, names = cbor2.loads(body)
+            return VotersEntry(term, tuple(MemberId(*voter) for voter in voters), tuple(names))
         case _:
             raise ValueError(f"entries of kind {kind} are of a later version")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from stores.group.clock import Times
-from stores.group.positions import Position, Voters
+from stores.group.positions import Dismissed, Position, Voters
 from stores.persistence import Changes
 from wire.limits import MIB
 
@@ -44,6 +44,8 @@ class Checkpoint:
     """Those in force at the floor."""
     machine: bytes = b""
     """What the machine keeps beside its rows."""
+    dismissed: Dismissed = ()
+    """As the voters."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,8 +178,8 @@ class SQLiteLogReplica:
         assert self._meta.floor <= point.floor <= point.applied, (self._meta.floor, point)
         with self._committing() as connection:
             at, group = point.applied, self._meta.group
-            meta = Meta(group, point.floor, point.voters, at, point.times, at.index)
-            self._write_meta(connection, meta)
+            place = point.floor, point.voters, at, point.times, at.index
+            self._write_meta(connection, Meta(group, *place, dismissed=point.dismissed))
             self._write_parts(connection, books.parts, books.starts)
             self._producers.write(connection, books.producers)
             self._journal.forget(connection)
@@ -325,8 +325,9 @@ class SQLiteLogReplica:
                 beside.append(part)
         if arrived:
             self._runs.admit(connection, arrived)
-        group, times = self._meta.group, snapshot.times
-        self._write_meta(connection, Meta(group, at, snapshot.voters, at, times, at.index))
+        place = at, snapshot.voters, at, snapshot.times, at.index
+        meta = Meta(self._meta.group, *place, dismissed=snapshot.dismissed)
+        self._write_meta(connection, meta)
         head = beside[0]
         assert isinstance(head, HeadPart), head
         self._replace_parts(connection, beside, [span.start for span in head.spans])

@@ -10,7 +10,7 @@ import cbor2
 
 from stores.disk.rows import Codec, RowDamaged
 from stores.group.clock import NO_TIMES, Times
-from stores.group.positions import START, MemberId, Position, Voters
+from stores.group.positions import START, Dismissed, MemberId, Position, Voters
 
 META_SCHEMA: Final = "CREATE TABLE machine_meta (number INTEGER PRIMARY KEY, body BLOB NOT NULL)"
 
@@ -36,6 +36,8 @@ class Meta:
     have to be applied before anything is read."""
     machine: bytes = b""
     """What the machine keeps beside its rows."""
+    dismissed: Dismissed = ()
+    """As the voters."""
 
 
 def write_meta(connection: sqlite3.Connection, codec: Codec, meta: Meta) -> None:
@@ -48,6 +50,7 @@ def write_meta(connection: sqlite3.Connection, codec: Codec, meta: Meta) -> None
         "times": list(meta.times),
         "reached": meta.reached,
         "machine": meta.machine,
+        "dismissed": list(meta.dismissed),
     }
     body = codec.seal(_PLACE, cbor2.dumps(content))
     connection.execute("REPLACE INTO machine_meta VALUES (0, ?)", (body,))
@@ -70,4 +73,5 @@ def read_meta(connection: sqlite3.Connection, codec: Codec) -> Meta:
         Times(*found["times"]),
         found["reached"],
         found["machine"],
+        tuple(found.get("dismissed", ())),  # Files of earlier builds have none.
     )

@@ -295,8 +295,8 @@ class SQLiteReplica:
         for changes in installed:
             numbers["revision"] = changes.revision
             self._state.write(connection, changes, numbers)
-        voters, times = snapshot.voters, snapshot.times
-        meta = Meta(group, at, voters, at, times, at.index, machine)
+        voters, times, names = snapshot.voters, snapshot.times, snapshot.dismissed
+        meta = Meta(group, at, voters, at, times, at.index, machine, names)
         self._write_meta(connection, meta)
 
     def _write_slice(self, connection: sqlite3.Connection, rows: Slice) -> None:
@@ -317,6 +317,7 @@ class SQLiteReplica:
                 point.times,
                 reached,
                 point.machine,
+                point.dismissed,
             )
             self._write_meta(connection, meta)
         else:

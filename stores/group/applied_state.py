@@ -49,10 +49,10 @@ class AppliedState:
 
     def freeze(self, after: int = 0) -> Snapshot:
         """Give the state as it is now, for a member that has the entries up to ``after``."""
-        voters = self.journal.voters.at(self.commit)
+        voters, dismissed = self.journal.voters.at(self.commit)
         position = self.journal.position(self.commit)
         parts = self.machine.freeze(after)
-        return Snapshot(position, voters, self.clock.times, parts, after)
+        return Snapshot(position, voters, self.clock.times, parts, after, dismissed)
 
     def install(self, snapshot: Snapshot) -> None:
         """Replace machine and journal; what was committed here is in the snapshot.

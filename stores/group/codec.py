@@ -18,7 +18,14 @@ from stores.encoding import load_array
 from stores.group import packed_messages, packed_words
 from stores.group.entries import ActionEntry, Entry, LeadEntry, TimeEntry, VotersEntry
 from stores.group.messages import Message, SnapshotPart, ToFollower
-from stores.group.packed_fields import pack_voters, read_name, read_times, read_voters, refusal
+from stores.group.packed_fields import (
+    pack_voters,
+    read_configuration,
+    read_name,
+    read_times,
+    read_voters,
+    refusal,
+)
 from stores.group.packed_messages import Accepts
 from stores.group.packed_words import BARRED, GREETING, JOURNAL_END, SEEK
 from stores.group.positions import MemberId
@@ -133,8 +140,11 @@ class GroupCodec:
                 return [0, term, data], len(data)
             case LeadEntry(term, times):
                 return [1, term, list(times)], 0
-            case VotersEntry(term, voters):
+            case VotersEntry(term, voters, ()):
                 return [2, term, pack_voters(voters)], 0
+            case VotersEntry(term, voters, dismissed):
+                content = [pack_voters(voters), list(dismissed)]
+                return [4, term, content], sum(map(len, dismissed))
             case TimeEntry(term, times):
                 return [3, term, list(times)], 0
 
@@ -172,6 +182,7 @@ def _run_of(machine: MachineCodec) -> Callable[[object], tuple[Entry, ...]]:
         1: (LeadEntry, read_times),
         2: (VotersEntry, read_voters),
         3: (TimeEntry, read_times),
+        4: (lambda term, content: VotersEntry(term, *content), read_configuration),
     }
 
     def accept_entry(value: object) -> Entry:

@@ -13,7 +13,7 @@ from enum import Enum
 from stores.group.clock import Times
 from stores.group.entries import Entry
 from stores.group.messages import Message
-from stores.group.positions import MemberId, Position, Voters
+from stores.group.positions import Dismissed, MemberId, Position, Voters
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class Snapshot:
     """The machine's state."""
     after: int = 0
     """The parts may leave out what entries up to this one brought: see ``Machine.freeze``."""
+    dismissed: Dismissed = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ place of its earlier life; and who is to lead next. Pure.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +15,7 @@ from stores.group.ballot import Ballot
 from stores.group.effects import Effect, Send
 from stores.group.entries import VotersEntry
 from stores.group.followers import Followers
-from stores.group.membership import MemberStatus, Wanted, next_voters
+from stores.group.membership import MemberStatus, Wanted, dismissed_after, next_voters
 from stores.group.messages import TimeoutNow
 from stores.group.positions import MemberId, Voters
 from stores.group.quorum import ChangeRefusal, has_majority, refusal_of
@@ -123,17 +124,25 @@ class Electorate:
         """Put the voters in force that a person asks for; ``None`` if that is done.
 
         One of them is added or removed. A majority of the new ones has to echo a round that began
-        after this was asked for: ask again while it is ``UNCONFIRMED``. Who is removed so is not
-        added by the leader itself, as long as it stays in touch.
+        after this was asked for: ask again while it is ``UNCONFIRMED``. The name of one that is
+        removed so is dismissed: no leader adds it by itself, before a person has added it.
         """
         before = self._journal.voters.current
-        refusal = self._change_to(voters)
-        if refusal is None:
-            for member in set(before) - set(voters):
-                self._followers.dismiss(member)
-        return refusal
+        return self._change_to(voters, [each.name for each in before if each not in voters])
 
-    def _change_to(self, voters: Voters) -> ChangeRefusal | None:
+    def may_add(self, name: str) -> bool:
+        """Tell whether a leader adds a member of this name by itself, now or later."""
+        is_wanted = name in self._wanted.names or self._followers.asks(name)
+        return is_wanted and name not in self._journal.voters.dismissed
+
+    def dismiss(self, name: str) -> ChangeRefusal | None:
+        """Have no leader add a name by itself that has no vote; ``None`` if that is done."""
+        if not self._state.is_voters_committed:
+            return ChangeRefusal.UNDER_WAY
+        self._put(self._journal.voters.current, [name])
+        return None
+
+    def _change_to(self, voters: Voters, removed: Sequence[str] = ()) -> ChangeRefusal | None:
         """Put other voters in force, if a majority of them echoed a round of the change.
 
         Changes go one after the other: none takes the place of one that waits for its round, or
@@ -149,13 +158,18 @@ class Electorate:
             asked = asked or self._ask(voters)
             if self._refusal_of(voters, asked.round) is not None:
                 return ChangeRefusal.UNCONFIRMED
-            self._journal.append(VotersEntry(self._ballot.term, voters))
+            self._put(voters, removed)
         self._change = None
         return refusal
 
     def put_alone(self, voter: MemberId) -> None:
         """Put one member alone in force, whatever the others are."""
-        self._journal.append(VotersEntry(self._ballot.term, (voter,)))
+        self._put((voter,))
+
+    def _put(self, voters: Voters, removed: Sequence[str] = ()) -> None:
+        """Put voters in force, and dismiss these names."""
+        dismissed = dismissed_after(self._journal.voters.dismissed, voters, removed)
+        self._journal.append(VotersEntry(self._ballot.term, voters, dismissed))
 
     def replace(self) -> None:
         """Replace a voter's earlier life, or add a voter that is wanted, one at a time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stores.group.clock import Times
-from stores.group.positions import Voters
+from stores.group.positions import Dismissed, Voters
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class VotersEntry:
 
     term: int
     voters: Voters
+    dismissed: Dismissed = ()
 
 
 # Not frozen, like all that is built for every message: it would take three times as long.

@@ -38,8 +38,6 @@ class Follower:
     """All up to it is durable there. Only acknowledgements of a whole member raise it."""
     is_whole: bool = False
     wants_vote: bool = False
-    is_dismissed: bool = False
-    """A person took its vote, and it was in touch ever since: it is not given one by itself."""
     sending: SnapshotSending | None = None
     next_index: int = 0
     """The next entry of the journal to send ahead of acknowledgements."""
@@ -122,18 +120,8 @@ class Followers:
         if follower is not None:
             if self.tick - follower.echoed_tick > BREAK_TICKS or not follower.round:
                 follower.touched_tick = self.tick
-                follower.is_dismissed = False
             follower.round = max(follower.round, round_number)
             follower.echoed_tick = self.tick
-
-    def dismiss(self, member: MemberId) -> None:
-        """Note that a person took a member's vote.
-
-        One that is silent for ``BREAK_TICKS`` and comes back is given a vote as any other.
-        """
-        follower = self._known.get(member)
-        if follower is not None:
-            follower.is_dismissed = True
 
     def is_in_touch(self, member: MemberId, ticks: int) -> bool:
         """Tell whether a member echoed a round within so many ticks."""
@@ -153,8 +141,15 @@ class Followers:
         """Tell whether a member is in touch, in session and whole: its votes and acks count."""
         return self.is_whole(member) and self.is_in_touch(member, ticks)
 
+    def asks(self, name: str) -> bool:
+        """Tell whether a member of this name asks for a vote."""
+        return any(each.wants_vote for member, each in self if member.name == name)
+
     def settled(self, level: int) -> list[MemberId]:
-        """Give the members that ask for a vote, are whole, level, and in touch for long enough."""
+        """Give the members that ask for a vote, are whole, level, and in touch for long enough.
+
+        Those whose vote a person took are none of them.
+        """
         return [
             member
             for member, follower in self._known.items()
@@ -162,7 +157,7 @@ class Followers:
             and self.is_healthy(member, BREAK_TICKS)
             and follower.match >= level
             and self.tick - follower.touched_tick >= IN_TOUCH_TICKS
-            and not follower.is_dismissed
+            and member.name not in self._voters.dismissed
         ]
 
     def status(self, voters: Voters) -> list[MemberStatus]:
@@ -175,6 +170,7 @@ class Followers:
                 is_whole=follower.is_whole,
                 match=follower.match,
                 silent_ticks=self.tick - follower.echoed_tick,
+                is_dismissed=member.name in self._voters.dismissed,
             )
             for member, follower in known.items()
         ]

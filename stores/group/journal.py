@@ -13,7 +13,7 @@ from typing import Protocol
 from stores.group.effects import Persist, Snapshot
 from stores.group.entries import ActionEntry, Entry, VotersEntry
 from stores.group.limits import WRITE_CHANGES, WRITE_ENTRIES, WRITE_SIZE
-from stores.group.positions import Position, Voters
+from stores.group.positions import Dismissed, Position, Voters
 from stores.group.quorum import VoterHistory
 
 
@@ -48,8 +48,9 @@ class Journal:
         entries: Iterable[Entry] = (),
         *,
         is_volatile: bool = False,
+        dismissed: Dismissed = (),
     ) -> None:
-        """Hold what the disk has: ``voters`` are those in force at the floor.
+        """Hold what the disk has: ``voters`` and ``dismissed`` are those in force at the floor.
 
         One that ``is_volatile`` has no disk: what is appended is as durable as it ever gets.
         """
@@ -58,7 +59,7 @@ class Journal:
         self._entries: list[Entry] = []
         # Where each term begins. The floor stands for its own term.
         self._terms = [floor]
-        self.voters = VoterHistory(floor.index, voters)
+        self.voters = VoterHistory(floor.index, voters, dismissed)
         self._write: _Write | None = None
         self._token = 0
         self._installing: Snapshot | None = None
@@ -146,7 +147,7 @@ class Journal:
         if entry.term > last_term:
             self._terms.append(Position(entry.term, index))
         if isinstance(entry, VotersEntry):
-            self.voters.append(index, entry.voters)
+            self.voters.append(index, entry.voters, entry.dismissed)
         return index
 
     def pass_over(self, position: Position) -> None:
@@ -174,7 +175,7 @@ class Journal:
         self._floor = snapshot.position
         self._entries.clear()
         self._terms = [snapshot.position]
-        self.voters = VoterHistory(snapshot.position.index, snapshot.voters)
+        self.voters = VoterHistory(snapshot.position.index, snapshot.voters, snapshot.dismissed)
         self._forget_durable(0)
         self._installing = snapshot
 

@@ -198,6 +198,13 @@ class Member(MemberParts):
         refusal = self.leading.electorate.change(voters)
         return refusal, self._settle([])
 
+    def dismiss(self, name: str) -> tuple[ChangeRefusal | None, list[Effect]]:
+        """Have no leader give a name a vote by itself that has none; says why not."""
+        if self.leading is None:
+            return ChangeRefusal.NOT_READY, []
+        refusal = self.leading.electorate.dismiss(name)
+        return refusal, self._settle([])
+
     def transfer(self, to: MemberId) -> tuple[bool, list[Effect]]:
         """Hand the lead over to a voter; ``False`` if that cannot begin now."""
         has_begun = self.leading is not None and self.leading.electorate.transfer(to)

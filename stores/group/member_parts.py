@@ -20,7 +20,7 @@ from stores.group.journal import Journal
 from stores.group.leading import Leading
 from stores.group.machine import Machine
 from stores.group.membership import NO_VOTERS_WANTED, MemberStatus, Wanted
-from stores.group.positions import MemberId, Position, Voters
+from stores.group.positions import Dismissed, MemberId, Position, Voters
 from stores.group.roles import DEFAULT_TIMING, Draw, Role, Timing, Trigger
 
 
@@ -40,6 +40,8 @@ class Stored:
     times: Times = NO_TIMES
     is_volatile: bool = False
     """There is no disk: no ``Persist`` is asked for, and what is appended is durable."""
+    dismissed: Dismissed = ()
+    """As the voters."""
 
 
 class MemberParts:
@@ -61,7 +63,11 @@ class MemberParts:
         ``ack_entries`` before it acknowledges them, or for the next round, is not to be a voter.
         """
         journal = Journal(
-            stored.floor, stored.voters, stored.entries, is_volatile=stored.is_volatile
+            stored.floor,
+            stored.voters,
+            stored.entries,
+            is_volatile=stored.is_volatile,
+            dismissed=stored.dismissed,
         )
         self.journal = journal
         """Its journal."""

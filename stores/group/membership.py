@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from stores.group.positions import MemberId, Voters
+from stores.group.limits import DISMISSED_MAX
+from stores.group.positions import Dismissed, MemberId, Voters
 
 IN_TOUCH_TICKS: Final = 100
 """A member is there for 10 s before it becomes a voter by itself: one that flaps never does."""
@@ -66,6 +67,18 @@ class MemberStatus:
     """All up to this index is durable there."""
     silent_ticks: int
     """Since its last echo."""
+    is_dismissed: bool = False
+    """True if a person took its vote, and none has given it one again."""
+
+
+def dismissed_after(dismissed: Dismissed, voters: Voters, removed: Iterable[str] = ()) -> Dismissed:
+    """Give the names without a vote by a person's word, where these are the voters from now on.
+
+    Names that were ``removed`` now are the latest ones; voters are none any more.
+    """
+    lives = {voter.name for voter in voters}
+    names = dict.fromkeys((*dismissed, *removed))
+    return tuple(name for name in names if name not in lives)[-DISMISSED_MAX:]
 
 
 def next_voters(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from channels import CumulativeAck, Event, Heartbeat, Nack, RetransmitFailed, UnknownConsumer
 from stores.group.clock import Times
 from stores.group.entries import Entry
-from stores.group.positions import Position, Voters
+from stores.group.positions import Dismissed, Position, Voters
 
 # -- elections -----------------------------------------------------------------------------------
 
@@ -106,6 +106,7 @@ class SnapshotHead:
     part_count: int
     after: int
     """The last index that both journals share: the parts may leave out what came up to it."""
+    dismissed: Dismissed = ()
 
 
 @dataclass(frozen=True, slots=True)

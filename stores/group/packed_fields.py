@@ -8,9 +8,9 @@ from typing import Final
 
 from stores import fields
 from stores.group.clock import Times
-from stores.group.limits import SNAPSHOT_PARTS_MAX
+from stores.group.limits import DISMISSED_MAX, SNAPSHOT_PARTS_MAX
 from stores.group.messages import SnapshotHead
-from stores.group.positions import MemberId, Position, Voters
+from stores.group.positions import Dismissed, MemberId, Position, Voters
 from wire.errors import DecodeError
 
 NAME_SIZE_MAX: Final = 256
@@ -50,6 +50,17 @@ def read_member(value: object) -> MemberId:
 read_voters: Final[Callable[[object], Voters]] = fields.list_of(read_member, VOTERS_MAX)
 """Accepts voters."""
 
+_names: Final[Callable[[object], Dismissed]] = fields.list_of(read_name, DISMISSED_MAX)
+
+
+def read_configuration(value: object) -> tuple[Voters, Dismissed]:
+    """Accept voters, with the names that a person took the vote."""
+    match value:
+        case [voters, dismissed]:
+            return read_voters(voters), _names(dismissed)
+        case _:
+            raise refusal("configuration")
+
 
 def read_position(value: object) -> Position:
     """Accept the name of an entry."""
@@ -82,11 +93,12 @@ def read_head(value: object) -> SnapshotHead | None:
     match value:
         case None:
             return None
-        case [position, voters, times, count, after]:
+        case [position, voters, times, count, after, *dismissed] if len(dismissed) <= 1:
             place, clocks = read_position(position), read_times(times)
             counts = fields.count(count), fields.count(after)
             if counts[0] <= SNAPSHOT_PARTS_MAX:
-                return SnapshotHead(place, read_voters(voters), clocks, *counts)
+                names = map(_names, dismissed)
+                return SnapshotHead(place, read_voters(voters), clocks, *counts, *names)
         case _:
             pass
     raise refusal("head of a snapshot")
@@ -111,4 +123,5 @@ def pack_head(head: SnapshotHead | None) -> list[object] | None:
         return None
     place = pack_position(head.position)
     counts = head.part_count, head.after
-    return [place, pack_voters(head.voters), list(head.times), *counts]
+    packed = [place, pack_voters(head.voters), list(head.times), *counts]
+    return [*packed, list(head.dismissed)] if head.dismissed else packed

@@ -72,13 +72,14 @@ def _order(value: object) -> Order:
 
 def _status(value: object) -> MemberStatus:
     match value:
-        case [member, is_voter, is_whole, match, silent_ticks]:
+        case [member, is_voter, is_whole, match, silent_ticks, *dismissed] if len(dismissed) <= 1:
             return MemberStatus(
                 read_member(member),
                 fields.flag(is_voter),
                 fields.flag(is_whole),
                 fields.count(match),
                 fields.count(silent_ticks),
+                *map(fields.flag, dismissed),
             )
         case _:
             raise refusal("state of a member")
@@ -90,7 +91,9 @@ _statuses: Final[Callable[[object], tuple[MemberStatus, ...]]] = fields.list_of(
 
 
 def _pack_status(value: MemberStatus) -> list[object]:
-    return [list(value.member), value.is_voter, value.is_whole, value.match, value.silent_ticks]
+    flags = value.is_voter, value.is_whole
+    packed = [list(value.member), *flags, value.match, value.silent_ticks]
+    return [*packed, True] if value.is_dismissed else packed
 
 
 def _digest(value: object) -> tuple[int, int, int]:

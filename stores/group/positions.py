@@ -45,3 +45,7 @@ class MemberId(NamedTuple):
 
 Voters = tuple[MemberId, ...]
 """The members whose majority decides, in the order in which they were added."""
+
+Dismissed = tuple[str, ...]
+"""The names whose vote a person took, the one of the longest ago first: no leader gives one of them
+a vote by itself. None of them is a voter's."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Final
 
-from stores.group.positions import MemberId, Voters
+from stores.group.positions import Dismissed, MemberId, Voters
 
 
 def majority(voters: Voters) -> int:
@@ -32,21 +32,23 @@ class VoterHistory:
     Waiting for its commit would let two majorities decide side by side that share no voter.
     """
 
-    def __init__(self, index: int, voters: Voters) -> None:
+    def __init__(self, index: int, voters: Voters, dismissed: Dismissed = ()) -> None:
         """Take the configuration in force at ``index``."""
-        self._changes = [(index, voters)]
+        self._changes = [(index, voters, dismissed)]
         self.current = voters
         """The voters in force."""
+        self.dismissed = dismissed
+        """The names that no leader makes voters by itself."""
         self.changed_at = index
         """The index of the entry that put them in force, or that of the journal's floor."""
 
-    def at(self, index: int) -> Voters:
-        """Give the voters that were in force at an index, not below the journal's floor."""
-        return next(voters for begin, voters in reversed(self._changes) if begin <= index)
+    def at(self, index: int) -> tuple[Voters, Dismissed]:
+        """Give the configuration that was in force at an index, not below the journal's floor."""
+        return next(change[1:] for change in reversed(self._changes) if change[0] <= index)
 
-    def append(self, index: int, voters: Voters) -> None:
+    def append(self, index: int, voters: Voters, dismissed: Dismissed = ()) -> None:
         """Put new voters in force."""
-        self._changes.append((index, voters))
+        self._changes.append((index, voters, dismissed))
         self._look()
 
     def truncate(self, index: int) -> None:
@@ -62,7 +64,7 @@ class VoterHistory:
         self._look()
 
     def _look(self) -> None:
-        self.changed_at, self.current = self._changes[-1]
+        self.changed_at, self.current, self.dismissed = self._changes[-1]
 
 
 LEAST_TO_LOSE_ONE: Final = 3

@@ -39,7 +39,7 @@ class SnapshotSending:
         snapshot = self.snapshot
         count = len(snapshot.parts)
         place = snapshot.position, snapshot.voters, snapshot.times
-        return SnapshotHead(*place, count, snapshot.after)
+        return SnapshotHead(*place, count, snapshot.after, snapshot.dismissed)
 
     @property
     def is_in_time(self) -> bool:
@@ -139,7 +139,7 @@ class SnapshotReceiving:
         if self.count < head.part_count:
             return None
         parts = tuple(self._parts)
-        return Snapshot(head.position, head.voters, head.times, parts, head.after)
+        return Snapshot(head.position, head.voters, head.times, parts, head.after, head.dismissed)
 
     def _count(self) -> None:
         if self._staging is None and not self._unstaged:

@@ -137,6 +137,7 @@ class GroupCore(Life):
             self._carry_out(self.member.tick(Moment(monotonic_ns, now_ns)))
             self._machine.tick()
             self.look_at_quota()
+            self.look_at_vote()
             self.carrier.tend_journal(self.member)
         self._begin(self._arrival.tick())
         self.adoption.tick()

@@ -85,6 +85,7 @@ class Facts(Standing):
         """True once a leader has served this replica: it has a state that may be read."""
         self.is_deposed = False
         """True for a master in whose place a clone was promoted by force."""
+        self._was_dismissed = False
 
     @property
     def is_served(self) -> bool:
@@ -192,6 +193,17 @@ class Facts(Standing):
         if level is not None:
             text = self._machine.meter.describe(*self._machine.used)
             self.tell(QuotaCrossed(level, text))
+
+    def look_at_vote(self) -> None:
+        """Tell a replica that is to be a voter, once, that a person took its vote."""
+        member, name = self.member, self.own.name
+        if member is None or not self.is_served or not member.state.is_voters_committed:
+            return
+        is_dismissed = name in member.journal.voters.dismissed
+        if is_dismissed and not self._was_dismissed and self.roster.wanted.wants(name):
+            text = f"{name} was removed: it keeps a copy, and votes again after add_voter({name!r})"
+            self.tell_news(News.DISMISSED, text)
+        self._was_dismissed = is_dismissed
 
     # -- what is told ----------------------------------------------------------------------------
 

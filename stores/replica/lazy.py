@@ -172,12 +172,14 @@ class RowKeeper:
     def _begin(self, member: Member, commit: int, floor: int) -> None:
         member.compact(floor)
         journal = member.journal
+        voters, dismissed = journal.voters.at(journal.floor.index)
         self._point = Checkpoint(
             journal.position(commit),
             member.state.clock.times,
             journal.floor,
-            journal.voters.at(journal.floor.index),
+            voters,
             packed(self._machine),
+            dismissed,
         )
         self._revision = self._machine.revision
         self._due, self._at, self._sorted = list(self._changed), 0, 0

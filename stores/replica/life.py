@@ -206,7 +206,14 @@ class Life(Facts, ABC):
         promises = self.member.ballot.promises
         position = snapshot.position
         stored = Stored(
-            promises, NEW_SLOTS, position, snapshot.voters, (), position.index, snapshot.times
+            promises,
+            NEW_SLOTS,
+            position,
+            snapshot.voters,
+            (),
+            position.index,
+            snapshot.times,
+            dismissed=snapshot.dismissed,
         )
         self._beginning = replace(self._beginning, stored=stored, reached=0)
         self.carrier.use(keeper, position.index)

@@ -99,6 +99,8 @@ def test_a_replica_that_came_later_is_given_a_vote_and_loses_it(capsys) -> None:
         assert {name for name, each in found.items() if each["voter"]} == {"a"}
         human = tell(capsys, "store", "members", "cities")
         assert "a leader, level\n" in human
+        assert found["late"]["removed"]
+        assert "late removed, " in human
 
 
 def test_a_group_begins_with_a_number_of_voters(capsys) -> None:

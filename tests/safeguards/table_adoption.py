@@ -62,8 +62,8 @@ ADOPTION = [
         "a member that cedes counts no word but the heir's",
         "it acknowledges entries that die with it",
         "stores/group/electorate.py",
-        "(voter,)))\n",
-        "(self._ballot.member,)))\n",
+        "        self._put((voter,))\n",
+        "        self._put((self._ballot.member,))\n",
         _MEMBER,
     ),
     _kept(

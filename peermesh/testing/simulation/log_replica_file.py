@@ -59,7 +59,8 @@ class DiskLogReplica:
         record: Record = {"keep": write.keep, "runs": _packed(write.keep + 1, write.entries)}
         if snapshot is not None:
             at = snapshot.position
-            record["point"] = _point(Checkpoint(at, snapshot.times, at, snapshot.voters))
+            place = at, snapshot.times, at, snapshot.voters
+            record["point"] = _point(Checkpoint(*place, dismissed=snapshot.dismissed))
             here = [part for part in snapshot.parts if not isinstance(part, PlacedPart)]
             record["installed"] = [_CODEC.encode_part(part) for part in here]
             record["after"] = snapshot.after
@@ -203,7 +204,8 @@ class _State:
         applied = Position(*point["applied"])
         voters = tuple(MemberId(*voter) for voter in point["voters"])
         floor, times = Position(*point["floor"]), Times(*point["times"])
-        self.meta = Meta(self.meta.group, floor, voters, applied, times, applied.index)
+        place = floor, voters, applied, times, applied.index
+        self.meta = Meta(self.meta.group, *place, dismissed=tuple(point["dismissed"]))
         self._small = small
         self.runs = [
             run
@@ -225,6 +227,7 @@ def _point(point: Checkpoint) -> Record:
         "times": list(point.times),
         "floor": _pair(point.floor),
         "voters": [list(voter) for voter in point.voters],
+        "dismissed": list(point.dismissed),
     }
 
 

@@ -73,7 +73,8 @@ class DiskReplica:
         record: Record = {"keep": write.keep, "runs": self._packed(write.keep + 1, write.entries)}
         if snapshot is not None:
             at = _pair(snapshot.position)
-            record["point"] = _point(at, snapshot.times, at, snapshot.voters, machine)
+            point = _point(at, snapshot.times, at, snapshot.voters, machine)
+            record["point"] = {**point, "dismissed": list(snapshot.dismissed)}
             record["installed"] = [_changed(changes) for changes in installed]
             if group is not None:
                 record["group"] = group
@@ -193,6 +194,7 @@ def _point(
 def _sliced(rows: Slice) -> Record:
     at = rows.checkpoint
     point = _point(_pair(at.applied), at.times, _pair(at.floor), at.voters, at.machine)
+    point["dismissed"] = list(at.dismissed)
     return {"slice": _changed(rows.changes), "is_last": rows.is_last, "point": point}
 
 
@@ -220,4 +222,5 @@ def _meta_at(group: bytes | None, point: Record) -> Meta:
         Times(*point["times"]),
         applied.index,
         point["machine"],
+        tuple(point["dismissed"]),
     )

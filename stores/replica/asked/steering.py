@@ -13,6 +13,7 @@ from stores.group.effects import Effect
 from stores.group.member import Member
 from stores.group.membership import MemberStatus
 from stores.group.positions import MemberId
+from stores.group.quorum import ChangeRefusal
 from stores.group.words import Order, Steer, Steered
 
 ORDER_TICKS: Final = 3
@@ -96,9 +97,11 @@ def _carry_out(member: Member, steer: Steer) -> tuple[str | None, list[Effect]]:
             found = _newest(member.members(), name)
             if found is None:
                 return f"no replica at an endpoint called {name} is in touch with the leader", []
-            return _change(member, (*voters, found))
+            return _change(member.change((*voters, found)))
         case Order.REMOVE if voter is not None:
-            return _change(member, tuple(each for each in voters if each != voter))
+            return _change(member.change(tuple(each for each in voters if each != voter)))
+        case Order.REMOVE if member.leading.electorate.may_add(name):
+            return _change(member.dismiss(name))
         case _ if not member.state.is_voters_committed:
             return "the change is not committed yet", []
         case _:
@@ -118,8 +121,8 @@ def _hand_over(
     return f"the leader waits until {name} is level", effects
 
 
-def _change(member: Member, voters: tuple[MemberId, ...]) -> tuple[str, list[Effect]]:
-    refusal, effects = member.change(voters)
+def _change(done: tuple[ChangeRefusal | None, list[Effect]]) -> tuple[str, list[Effect]]:
+    refusal, effects = done
     return "the change is not committed yet" if refusal is None else refusal.value, effects
 
 

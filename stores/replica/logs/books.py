@@ -53,11 +53,13 @@ class BookKeeper:
         if member.compact(floor) == before and not new:
             return
         self._applied = commit
+        voters, dismissed = journal.voters.at(journal.floor.index)
         point = Checkpoint(
             journal.position(commit),
             member.state.clock.times,
             journal.floor,
-            journal.voters.at(journal.floor.index),
+            voters,
+            dismissed=dismissed,
         )
         machine = self._machine
         machine.release(journal.floor.index)

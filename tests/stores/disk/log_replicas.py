@@ -28,7 +28,7 @@ from stores.replica.logs.reading import filled
 from stores.sealing import StorageKeys
 from stores.table.bodies import Register, Registration
 from tests.stores.disk.files import FOUNDING
-from tests.stores.disk.replicas import GROUP, VOTERS, WRITER
+from tests.stores.disk.replicas import DISMISSED, GROUP, VOTERS, WRITER
 from wire.encoding import encode
 
 PARTITIONS = 2
@@ -165,9 +165,10 @@ class LogReplicaModel:
         times = Times(index, index)
         parts = tuple(self.machine.freeze(after))
         self.before = contents(self.machine)
-        self.meta = Meta(GROUP, at, VOTERS, at, times, index)
+        self.meta = Meta(GROUP, at, VOTERS, at, times, index, dismissed=DISMISSED)
         entries = self.some_entries()
-        write = Persist(1, Snapshot(at, VOTERS, times, parts, after), index, entries)
+        snapshot = Snapshot(at, VOTERS, times, parts, after, DISMISSED)
+        write = Persist(1, snapshot, index, entries)
         return lambda replica: replica.persist(write)
 
     def checkpoint(self) -> Step:
@@ -175,8 +176,9 @@ class LogReplicaModel:
         at = self.position(index)
         floor = self.position(self.chance.randint(self.meta.floor.index, index))
         times = Times(index, index)
-        self.meta = Meta(GROUP, floor, VOTERS, at, times, index)
-        point, parts = Checkpoint(at, times, floor, VOTERS), self.machine.beside_rows()
+        self.meta = Meta(GROUP, floor, VOTERS, at, times, index, dismissed=DISMISSED)
+        point = Checkpoint(at, times, floor, VOTERS, dismissed=DISMISSED)
+        parts = self.machine.beside_rows()
         self.before = contents(self.machine)
         starts, producers = self.machine.partitions.starts(), self.machine.take_producers()
         return lambda replica: replica.checkpoint(Books(point, parts, starts, producers))
@@ -213,7 +215,7 @@ class LogReplicaModel:
     def entry(self) -> None:
         drawn = self.chance.random()
         if drawn < 0.1:
-            self.entries.append(VotersEntry(self.term, VOTERS))
+            self.entries.append(VotersEntry(self.term, VOTERS, DISMISSED))
         elif drawn < 0.2:
             self.entries.append(TimeEntry(self.term, self.now))
         else:

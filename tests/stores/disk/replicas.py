@@ -31,6 +31,7 @@ from wire.identifiers import EndpointId, EntityId
 
 WRITER = WriterId.of(EntityId(EndpointId(b"w" * 16), 1), 1)
 VOTERS = (MemberId("a", 1), MemberId("b", 2))
+DISMISSED = ("c", "d")
 
 Step = Callable[[ReplicaRows], None]
 
@@ -181,7 +182,7 @@ class ReplicaModel:
         at, index = self.position(self.committed), self.committed
         self.slices.clear()
         self.writers = (self.writer(),)
-        self.meta = Meta(GROUP, at, VOTERS, at, Times(index, index), index, b"installed")
+        self.meta = Meta(GROUP, at, VOTERS, at, Times(index, index), index, b"installed", DISMISSED)
         columns = self.table.columns
         self.columns, self.frozen, self.is_cleared = columns.copy(), columns.copy(), False
         keys, census = list(columns), Census.of(columns)
@@ -189,7 +190,8 @@ class ReplicaModel:
             Changes(0, rows=Rows.of(columns, keys[at : at + 5])) for at in range(0, len(keys), 5)
         ]
         parts.append(Changes(self.table.revision, writers=self.writers, census=census))
-        return self.append_in_new_term(index, Snapshot(at, VOTERS, Times(index, index), ()), parts)
+        snapshot = Snapshot(at, VOTERS, Times(index, index), (), dismissed=DISMISSED)
+        return self.append_in_new_term(index, snapshot, parts)
 
     def append_in_new_term(
         self, keep: int, snapshot: Snapshot | None, parts: Sequence[Changes]
@@ -216,8 +218,8 @@ class ReplicaModel:
         self.write(rows.changes)
         if rows.is_last:
             self.writers = tuple(rows.changes.writers)
-            times, machine = point.times, point.machine
-            self.meta = Meta(GROUP, point.floor, point.voters, point.applied, times, index, machine)
+            place = point.floor, point.voters, point.applied, point.times, index
+            self.meta = Meta(GROUP, *place, point.machine, point.dismissed)
         return rows
 
     def write(self, changes: Changes) -> None:
@@ -235,7 +237,7 @@ class ReplicaModel:
         self.frozen, self.is_cleared = self.table.columns.copy(), False
         floor = self.position(self.chance.randint(self.meta.floor.index, index))
         at = self.position(index)
-        point = Checkpoint(at, Times(index, index), floor, VOTERS, b"%d" % index)
+        point = Checkpoint(at, Times(index, index), floor, VOTERS, b"%d" % index, DISMISSED)
         self.slices.extend(sliced(point, changes, past, 3))
 
     def writer(self) -> WriterRow:
@@ -256,7 +258,7 @@ class ReplicaModel:
         chance, term = self.chance, self.term
         drawn = chance.random()
         if drawn < 0.1:
-            return VotersEntry(term, VOTERS)
+            return VotersEntry(term, VOTERS, DISMISSED)
         if drawn < 0.2:
             return TimeEntry(term, Times(1, 2))
         if drawn < 0.25:

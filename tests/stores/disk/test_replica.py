@@ -93,11 +93,17 @@ def changes_of(keys: range, first: int = 1) -> Changes:
 
 def test_a_run_is_one_row_and_every_entry_comes_back(kind: ReplicaKind, path: Path) -> None:
     times = Times(5, 6)
-    run: list[Entry] = [LeadEntry(1, times), VotersEntry(1, VOTERS), TimeEntry(1, times), put(1)]
+    run: list[Entry] = [
+        LeadEntry(1, times),
+        VotersEntry(1, VOTERS),
+        TimeEntry(1, times),
+        VotersEntry(1, VOTERS, ("c", "d")),
+        put(1),
+    ]
     later: list[Entry] = [put(2, 2), LeadEntry(3, times), put(3, 3)]
     with closing(opened(kind, path)) as replica:
         append(replica, 0, run)
-        append(replica, 4, later)
+        append(replica, 5, later)
     assert count(path) == 3, "a row is of one term"
     assert loaded(kind, path).entries == run + later
 

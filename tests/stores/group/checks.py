@@ -37,6 +37,9 @@ class Witness:
         self.leaders = {}
         self.evicted = set()
         self.config = (0, voters)
+        self.wished = None
+        """By position, the changes of the voters that a person asked for, where that is known."""
+        self.dismissed = set()
         self.elections = 0
 
     def see(self, member, effect):
@@ -54,9 +57,19 @@ class Witness:
         if first != entry:
             raise Violation(f"committed twice: {index} is {first}, and {entry} at {member!r}")
         if isinstance(entry, VotersEntry) and index > self.config[0]:
-            self.config = index, entry.voters
+            self._change(index, entry)
         if isinstance(entry, ActionEntry) and isinstance(entry.body, Registered):
             self.evicted.add(entry.body.evicted)
+
+    def _change(self, index, entry):
+        before, after = ({each.name for each in some} for some in (self.config[1], entry.voters))
+        if self.wished is not None:
+            if (entry.term, index) in self.wished:
+                self.dismissed |= before - after
+            elif back := self.dismissed & after:
+                raise Violation(f"dismissal: {back} vote again at {index}, and no person said so")
+            self.dismissed -= after
+        self.config = index, entry.voters
 
     def _lead(self, member, term):
         self.elections += 1

@@ -23,6 +23,7 @@ class File(NamedTuple):
     entries: tuple
     applied: int
     parts: tuple
+    dismissed: tuple[str, ...] = ()
 
     @property
     def end(self) -> Position:
@@ -35,7 +36,8 @@ class File(NamedTuple):
             snapshot = write.snapshot
             index = snapshot.position.index
             parts = Lists.whole(snapshot.parts)
-            file = File(snapshot.position, snapshot.voters, (), index, parts)
+            place = snapshot.position, snapshot.voters
+            file = File(*place, (), index, parts, snapshot.dismissed)
         kept = file.entries[: write.keep - file.floor.index]
         assert write.keep >= file.floor.index
         assert len(kept) == write.keep - file.floor.index, "a hole in the journal"
@@ -65,9 +67,8 @@ class Disk:
         """Read all, after a sync."""
         self.synced_slots = list(self.slots)
         file = self.file
-        return Stored(
-            self.promises, tuple(self.slots), file.floor, file.voters, file.entries, file.applied
-        )
+        place = file.floor, file.voters, file.entries, file.applied
+        return Stored(self.promises, tuple(self.slots), *place, dismissed=file.dismissed)
 
     @property
     def mark(self) -> Position | None:

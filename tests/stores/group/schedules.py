@@ -362,6 +362,48 @@ def replaces_the_living():
     need(voters == tuple(stage.ids.values()), f"the voters are {voters}")
 
 
+def removed_votes_again():
+    """A person removes b, which is declared; another one leads then, and b comes back anew."""
+    stage = _without_b()
+    stage.crash("b")
+    stage.ids["b"] = life = MemberId("b", 1)
+    stage.disks["b"] = Disk(life, empty_file())
+    stage.start("b")
+    _give_time_under(stage, "c")
+
+
+def snapshot_forgets_removals():
+    """Member d was away when a person removed b, and leads after a snapshot."""
+    stage = _without_b(away="d")
+    leader = stage.members["a"]
+    leader.excessive = leader.state.commit
+    given(leader.compact(leader.state.commit), "nothing is let go")
+    stage.start("d")
+    stage.tick("abcd", times=9, links=["abcd"], sync="abcd")
+    given(stage.members["d"].journal.floor.index, "d has taken no snapshot")
+    _give_time_under(stage, "d")
+
+
+def _without_b(away=""):
+    stage = Stage("abcd", wanted=Wanted(names=frozenset("abcd")))
+    stage.settle_in()
+    stage.crash(*away)
+    leader = stage.members["a"]
+    voters = tuple(each for each in leader.journal.voters.current if each.name != "b")
+    given(stage.change("a", voters) is None, "b is not removed")
+    stage.tick("abcd", times=3, links=["abcd"], sync="abcd")
+    given(leader.state.is_voters_committed, "that b is removed is not committed")
+    return stage
+
+
+def _give_time_under(stage, leader):
+    given(stage.elect(leader, "ab"), f"{leader} is not elected")
+    stage.tick("abcd", times=120, links=["abcd"], sync="abcd")
+    given(stage.leader() == leader, f"{leader} does not lead")
+    voters = [each.name for each in stage.members[leader].journal.voters.current]
+    need("b" not in voters, f"the voters are {voters}")
+
+
 def mark_is_index():
     """An older file comes back, whose tail of an older term is longer than what was durable."""
     stage, old = _with_longer_file()
@@ -567,6 +609,8 @@ SCHEDULES = (
     removes_the_last_healthy,
     three_become_two,
     replaces_the_living,
+    removed_votes_again,
+    snapshot_forgets_removals,
     mark_is_index,
     regressed_again,
     echoes_for_an_earlier_life,

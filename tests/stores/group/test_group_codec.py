@@ -17,7 +17,7 @@ from stores.group.clock import Times
 from stores.group.codec import RUN_ENTRIES_MAX, GroupCodec
 from stores.group.effects import Setback
 from stores.group.entries import ActionEntry, LeadEntry, TimeEntry, VotersEntry
-from stores.group.limits import SNAPSHOT_PARTS_MAX
+from stores.group.limits import DISMISSED_MAX, SNAPSHOT_PARTS_MAX
 from stores.group.membership import MemberStatus
 from stores.group.packed_fields import NAME_SIZE_MAX, TERMS_MAX, VOTERS_MAX
 from stores.group.positions import MemberId, Position
@@ -62,6 +62,7 @@ AT = Position(3, 9)
 ENTRIES = (
     LeadEntry(3, Times(1, 2)),
     VotersEntry(3, (A, B)),
+    VotersEntry(3, (A,), ("c", "b")),
     ActionEntry(3, BODY),
     TimeEntry(4, Times(5, 6)),
 )
@@ -81,6 +82,7 @@ CONTENTS = [
     messages.Join(3, 4, (Position(0, 0), AT)),
     messages.Admitted(3, 4, 5, 6, None),
     messages.Admitted(3, 4, 5, 6, HEAD),
+    messages.Admitted(3, 4, 5, 6, replace(HEAD, dismissed=("c", "d"))),
     messages.ToFollower(3, None, Event(3, 7, ENTRIES)),
     messages.ToFollower(3, 5, Event(3, 7, (LeadEntry(3, Times(1, 2)),)), 6),
     messages.ToFollower(3, 4, Heartbeat(3, 9)),
@@ -106,6 +108,7 @@ CONTENTS = [
     *(Steer(4, order, "a") for order in Order),
     Steered(4, True, "", ()),
     Steered(4, False, "not yet", (MemberStatus(A, True, False, 7, 8),)),
+    Steered(4, True, "", (MemberStatus(A, False, True, 7, 8, is_dismissed=True),)),
     Barred(Right.READ, None, "it may not"),
     Barred(Right.WRITE, 4, "", 0),
     Barred(Right.VOTE, None, "", 2**63),
@@ -336,6 +339,15 @@ def run_of(*entries):
     return [48, GROUP, "a", 1, 1, None, 1, [*entries], 0]
 
 
+def admitted(*more):
+    head = [[3, 9], [["a", 1]], [7, 8], 4, 2, *more]
+    return [10, GROUP, "a", 1, 1, 1, 1, 1, head]
+
+
+def steered(*more):
+    return [36, GROUP, "a", 1, 1, True, "", [[["b", 0], False, True, 7, 8, *more]]]
+
+
 def join(*ends):
     return [9, GROUP, "a", 1, 1, 1, [list(end) for end in ends], False]
 
@@ -367,7 +379,14 @@ def join(*ends):
         (run_of([[], 1, b""]), "no entry where"),
         (run_of([0, 1, "text"]), "a byte string belongs"),
         (run_of([0, 1, b"junk"]), "no CBOR of ours"),
-        (run_of([4, 1, b""]), "no entry where"),
+        (run_of([5, 1, b""]), "no entry where"),
+        (run_of([4, 1, b""]), "no configuration where"),
+        (run_of([4, 1, [[], ["n"] * (DISMISSED_MAX + 1)]]), f"at most {DISMISSED_MAX} items"),
+        (admitted(["n"], 1), "no head of a snapshot where"),
+        (admitted([""]), "no name where"),
+        (admitted(["n"] * (DISMISSED_MAX + 1)), f"at most {DISMISSED_MAX} items"),
+        (steered(True, 1), "no state of a member where"),
+        (steered(1), "flag"),
         (run_of(*[[3, 1, [0, 0]]] * (RUN_ENTRIES_MAX + 1)), "no run of entries where"),
         ([32, None, "a", 1, ["n"] * (VOTERS_MAX + 1), True, 1], f"at most {VOTERS_MAX} items"),
     ],

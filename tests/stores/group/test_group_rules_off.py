@@ -11,7 +11,7 @@ from tests.stores.group.product import load
 from tests.stores.group.rules import RULES
 from tests.stores.group.schedules import SCHEDULES
 
-SEEDS = {"no_ledger": 5, "no_log_check": 10}
+SEEDS = {"no_ledger": 5, "no_log_check": 10, "removed_votes_again": 5}
 """Rules that random worlds notice at once; ``--off`` of the command shows the others."""
 
 

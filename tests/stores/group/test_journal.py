@@ -162,7 +162,7 @@ def test_a_snapshot_replaces_all_and_is_durable_once_it_is_written():
     journal = journal_of(1, 1)
     journal.append(ActionEntry(2, "x"))
     write(journal)
-    snapshot = Snapshot(Position(4, 9), (B, C), NO_TIMES, ())
+    snapshot = Snapshot(Position(4, 9), (B, C), NO_TIMES, (), dismissed=("d",))
     journal.install(snapshot)
     journal.append(ActionEntry(4, "y"))
     assert (journal.floor, journal.end, journal.voters.current) == (
@@ -170,7 +170,7 @@ def test_a_snapshot_replaces_all_and_is_durable_once_it_is_written():
         Position(4, 10),
         (B, C),
     )
-    assert (journal.voters.changed_at, journal.voters.at(10)) == (9, (B, C))
+    assert (journal.voters.changed_at, journal.voters.at(10)) == (9, ((B, C), ("d",)))
     journal.persisted(1)
     assert journal.durable == 0
     assert write(journal) == Persist(2, snapshot, 9, (ActionEntry(4, "y"),))
@@ -299,14 +299,15 @@ def test_an_entry_that_nobody_follows_is_passed_over():
 def test_voters_are_in_force_when_appended_and_no_more_when_cut():
     journal = journal_of(1)
     journal.append(VotersEntry(1, (A, B)))
-    journal.append(VotersEntry(2, (A, B, C)))
+    journal.append(VotersEntry(2, (A, C), ("b",)))
     history = journal.voters
-    assert (history.current, history.changed_at) == ((A, B, C), 3)
-    assert [history.at(index) for index in (1, 2, 3)] == [(A,), (A, B), (A, B, C)]
+    assert (history.current, history.dismissed, history.changed_at) == ((A, C), ("b",), 3)
+    changes = [((A,), ()), ((A, B), ()), ((A, C), ("b",))]
+    assert [history.at(index) for index in (1, 2, 3)] == changes
     journal.truncate(2)
-    assert (history.current, history.changed_at) == ((A, B), 2)
+    assert (history.current, history.dismissed, history.changed_at) == ((A, B), (), 2)
     journal.persisted(write(journal).token)
     for index in (1, 2):
         journal.compact(index)
-        assert history.at(2) == (A, B)
+        assert history.at(2) == ((A, B), ())
     assert (history.current, history.changed_at) == ((A, B), 2)

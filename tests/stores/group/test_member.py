@@ -1899,33 +1899,67 @@ def test_a_voter_that_is_removed_at_the_first_asking_is_not_added_either():
     assert stage.members["a"].journal.voters.current == (stage.ids["a"],)
 
 
-def test_a_declared_voter_whose_vote_a_person_took_is_given_it_as_it_comes_back(declared):
+def test_a_declared_voter_whose_vote_a_person_took_has_none_as_it_comes_back(declared):
     remove(declared, "b")
     declared.tick("abcd", times=followers.BREAK_TICKS + 2, links=["acd"], sync="acd")
-    declared.tick("abcd", times=membership.IN_TOUCH_TICKS - 5, links=["abcd"], sync="abcd")
+    declared.tick("abcd", times=2 * membership.IN_TOUCH_TICKS, links=["abcd"], sync="abcd")
     assert declared.ids["b"] not in declared.members["a"].journal.voters.current
-    declared.tick("abcd", times=20, links=["abcd"], sync="abcd")
-    assert declared.ids["b"] in declared.members["a"].journal.voters.current
+    status = {each.member.name: each for each in declared.members["a"].members()}
+    assert [name for name in "abcd" if status[name].is_dismissed] == ["b"]
 
 
-def test_a_declared_voter_whose_vote_a_person_took_is_given_it_in_another_life(declared):
-    remove(declared, "b")
+def test_a_removed_voter_that_does_not_know_it_and_hears_no_leader_disturbs_none(declared):
     declared.crash("b")
-    life = MemberId("b", 1)
-    declared.ids["b"], declared.disks["b"] = life, Disk(life, empty_file())
-    declared.start("b")
-    declared.tick("abcd", times=membership.IN_TOUCH_TICKS + 9, links=["abcd"], sync="abcd")
-    assert life in declared.members["a"].journal.voters.current
-
-
-def test_another_leader_gives_a_declared_voter_its_vote_once_it_was_in_touch_for_long(declared):
     remove(declared, "b")
-    assert declared.elect("c", "ad")
-    declared.tick("abcd", times=membership.IN_TOUCH_TICKS - 5, links=["abcd"], sync="abcd")
-    assert declared.ids["b"] not in declared.members["c"].journal.voters.current
-    declared.tick("abcd", times=20, links=["abcd"], sync="abcd")
-    assert declared.leader() == "c"
-    assert declared.ids["b"] in declared.members["c"].journal.voters.current
+    declared.start("b")
+    declared.tick("abcd", times=200, links=["acd", "bc"], sync="abcd")
+    assert declared.ids["b"] in declared.members["b"].journal.voters.current
+    assert [declared.members[name].ballot.term for name in "abcd"] == [1, 1, 1, 1]
+    assert declared.leader() == "a"
+
+
+def test_what_a_person_took_and_gave_holds_over_a_restart_of_all(declared):
+    remove(declared, "b")
+    voters = declared.members["a"].journal.voters
+    assert (len(voters.current), voters.dismissed) == (3, ("b",))
+    assert declared.change("a", (*voters.current, declared.ids["b"])) is None
+    declared.tick("abcd", times=3, links=["abcd"], sync="abcd")
+    declared.crash(*"abcd")
+    for name in "abcd":
+        declared.start(name)
+    voters = declared.members["c"].journal.voters
+    assert (len(voters.current), voters.dismissed) == (4, ())
+
+
+def test_who_leads_alone_by_force_votes_and_leaves_the_others_dismissed(declared):
+    remove(declared, "b")
+    declared.members["a"].leading.electorate.dismiss("x")
+    declared.tick("abcd", times=3, links=["abcd"], sync="abcd")
+    declared.crash(*"acd")
+    declared.do("b", "force")
+    voters = declared.members["b"].journal.voters
+    assert (voters.current, voters.dismissed) == ((declared.ids["b"],), ("x",))
+
+
+def test_a_leader_that_replaces_an_earlier_life_dismisses_no_name(declared):
+    declared.crash("b")
+    declared.ids["b"] = life = MemberId("b", 1)
+    declared.disks["b"] = Disk(life, empty_file())
+    declared.start("b")
+    declared.tick("abcd", times=2 * membership.IN_TOUCH_TICKS, links=["abcd"], sync="abcd")
+    voters = declared.members["a"].journal.voters
+    assert life in voters.current
+    assert voters.dismissed == ()
+
+
+def test_no_name_is_dismissed_while_a_change_is_not_committed(declared):
+    electors = declared.members["a"].leading.electorate
+    assert electors.dismiss("x") is None
+    assert electors.dismiss("y") is ChangeRefusal.UNDER_WAY
+    assert declared.do("b", "dismiss", "y") is ChangeRefusal.NOT_READY
+    declared.do("a", "settle")
+    declared.tick("abcd", times=3, links=["abcd"], sync="abcd")
+    assert declared.members["d"].journal.voters.dismissed == ("x",)
 
 
 def test_members_tell_how_far_each_is(stage):

@@ -9,7 +9,14 @@ from stores.group import followers
 from stores.group.entries import ActionEntry
 from stores.group.followers import BREAK_TICKS, SILENT_TICKS, Followers
 from stores.group.journal import Journal
-from stores.group.membership import IN_TOUCH_TICKS, Declared, MemberStatus, Wanted
+from stores.group.limits import DISMISSED_MAX
+from stores.group.membership import (
+    IN_TOUCH_TICKS,
+    Declared,
+    MemberStatus,
+    Wanted,
+    dismissed_after,
+)
 from stores.group.messages import FromFollower, ToFollower
 from stores.group.positions import START, MemberId
 from stores.group.quorum import VoterHistory
@@ -153,6 +160,32 @@ def test_a_member_that_was_silent_for_too_long_has_to_prove_itself_anew(known, s
     assert known.settled(0) == ([A] if silence == BREAK_TICKS else [])
     known.tick += silence
     assert known.settled(0) == ([A] if silence == BREAK_TICKS else [])
+
+
+def test_who_is_removed_is_dismissed_as_the_latest_one_until_it_is_a_voter_again():
+    assert dismissed_after((), (A,), ["b"]) == ("b",)
+    assert dismissed_after(("b", "c"), (A,), ["b"]) == ("b", "c")
+    assert dismissed_after(("b", "c"), (A, D), ["e"]) == ("b", "c", "e")
+    assert dismissed_after(("b", "c"), (A, B)) == ("c",)
+    assert dismissed_after(("b",), (A, MemberId("b", 7)), ["b"]) == ()
+
+
+def test_the_name_that_was_dismissed_first_is_forgotten_for_one_too_many():
+    names = tuple(map(str, range(DISMISSED_MAX)))
+    assert dismissed_after(names[:-1], (A,), names[-1:]) == names
+    assert dismissed_after(names, (A,), ["x"]) == (*names[1:], "x")
+
+
+def test_a_member_whose_vote_a_person_took_is_not_given_it_in_any_life():
+    lives = [MemberId("b", 1), MemberId("b", 2), C]
+    known = Followers(VoterHistory(0, (A,), ("b",)))
+    for member in lives:
+        follow(known, member, wants_vote=True)
+    known.tick += IN_TOUCH_TICKS
+    for member in lives:
+        known.echo(member, known.tick)
+    assert [each.member for each in known.status((A,)) if each.is_dismissed] == lives[:2]
+    assert (known.asks("b"), known.asks("d")) == (True, False)
 
 
 def test_a_leader_tells_of_each_voter_and_each_member_that_it_heard_of(known):

@@ -68,6 +68,8 @@ class World:
         """No member is told of a disk at all."""
         self.fills_up = random.random() < 0.5
         """Leaders replace and add voters by themselves, and not only when told to."""
+        self.is_declared = seed % 5 == 4
+        """All names are declared: leaders add each of them, but for those that a person removed."""
         self.joins_turns = seed % 3 == 0
         """A commit is told some steps later, as by a driver whose callers ask anew meanwhile."""
         self.lives = dict.fromkeys(self.names, 0)
@@ -83,6 +85,7 @@ class World:
         """By leader, the voters that it is asked for until it says yes or no."""
         self.diverged = None
         self.witness, self.operations, self.figures = Witness(self.voters), [], Counter()
+        self.witness.wished = set()
         for name in self.names:
             self.start(name)
         self.clients = [Client(self, number) for number in range(CLIENTS)]
@@ -111,7 +114,8 @@ class World:
         disk, machine = self.disks[name], Lists()
         machine.install(disk.file.parts)
         draw = Random(self.random.random()).randint
-        wanted = Wanted(count=self.target if self.fills_up else 0)
+        names = frozenset(self.names if self.is_declared else ())
+        wanted = Wanted(names, self.target if self.fills_up else 0)
         stored = replace(disk.stored(), is_volatile=self.is_volatile)
         member = self.members[name] = Member(stored, machine, draw, wanted=wanted)
         self.alive.add(member)
@@ -161,9 +165,11 @@ class World:
         disk, journal = self.disks[member.id.name], member.journal
         if floor < disk.file.floor.index:
             return
+        voters, dismissed = journal.voters.at(floor)
         disk.file = disk.file._replace(
             floor=journal.floor,
-            voters=journal.voters.at(floor),
+            voters=voters,
+            dismissed=dismissed,
             entries=disk.file.entries[floor - disk.file.floor.index :],
             applied=index,
             parts=tuple(member.state.machine.freeze()),
@@ -491,6 +497,9 @@ class World:
                     is_asked_again = refusal is ChangeRefusal.UNCONFIRMED
                     self.asked[member.id] = voters if is_asked_again else None
                     self.figures["changes"] += refusal is None
+                    if refusal is None:
+                        index = member.journal.voters.changed_at
+                        self.witness.wished.add((member.journal.term_at(index), index))
                     self.carry(member, effects)
 
     def _wanted(self, voters):

@@ -67,6 +67,22 @@ def test_a_learner_that_is_gone_is_given_no_vote_and_why_is_said(stage):
     assert steer(stage, (Order.ADD, "e"))[1] == [""]
 
 
+def test_a_name_that_is_to_have_a_vote_and_has_none_is_removed_and_any_other_changes_nothing(stage):
+    """As between a voter's two lives, one of which is removed and the other one not yet added."""
+    leader = stage.members["a"]
+    others = tuple(each for each in leader.journal.voters.current if each.name != "b")
+    leader.leading.electorate._put(others)
+    stage.do("a", "probe")
+    stage.pass_on("abcde", sync="abcde")
+    assert leader.state.is_voters_committed
+    assert steer(stage, (Order.REMOVE, "b"), (Order.REMOVE, "e"), ticks=15)[1] == ["", ""]
+    stage.tick("abcde", times=IN_TOUCH_TICKS, links=["abcde"], sync="abcde")
+    assert (voters(stage), leader.journal.voters.dismissed) == ("acd", ("b",))
+    end = leader.journal.end
+    assert steer(stage, (Order.REMOVE, "b"), (Order.REMOVE, "e"), ticks=15)[1] == ["", ""]
+    assert leader.journal.end == end
+
+
 def test_a_voter_that_was_removed_by_hand_is_added_by_hand(stage):
     steer(stage, (Order.REMOVE, "b"))
     assert voters(stage) == "acd"
