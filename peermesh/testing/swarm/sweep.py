@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
 from itertools import islice
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from time import process_time
 from typing import Any, Final
 
+from channels import Producer
+from endpoint import Endpoint
+from handshake import Handshake
 from handshake.private_files import open_private
+from net.transport import SocketTransport
 from peermesh.testing.swarm.running import run_seed
+from stores.table.table import Table
+from wire.framing import NodeFrame
 
 CHUNK_SEEDS: Final = 25
 """Seeds that one process runs before it reports: some seconds."""
@@ -24,6 +33,21 @@ FAILURES_MAX: Final = 50
 
 CHUNKS_PER_JOB: Final = 2
 """Chunks that wait for a process, so that it need not wait for them."""
+
+
+_LAYERS: Final = (NodeFrame, SocketTransport, Handshake, Producer, Table, Endpoint, run_seed)
+"""Something of each layer: in a wheel all of them are in one package."""
+
+
+def code_digest() -> str:
+    """Give a hash of the code that seeds play with: what another showed says nothing of it."""
+    names = {layer.__module__.partition(".")[0] for layer in _LAYERS}
+    folders = sorted(Path(*sys.modules[name].__path__) for name in names)
+    digest = hashlib.sha256()
+    for folder in folders:
+        for file in sorted(folder.rglob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 @dataclass
@@ -84,15 +108,24 @@ def run_chunk(first: int, count: int) -> Totals:
 
 
 class Progress:
-    """The chunks that are done, in a file of one line each, if there is a file."""
+    """The chunks that are done, in a file of one line each, if there is a file.
+
+    Lines of another code stay in the file, and count nothing.
+    """
 
     def __init__(self, path: Path | None) -> None:
         """Read what is done."""
+        self.others = 0
+        """Seeds that stand in the file, and ran with another code."""
         self._path = path
+        self._code = code_digest() if path is not None else ""
         self._done: dict[tuple[int, int], Totals] = {}
         if path is not None and path.exists():
             for line in path.read_text("utf-8").splitlines():
                 entry: dict[str, Any] = json.loads(line)
+                if entry.get("code") != self._code:
+                    self.others += entry["count"]
+                    continue
                 failures = [(seed, text) for seed, text in entry["totals"].pop("failures")]
                 totals = Totals(**entry["totals"], failures=failures)
                 self._done[entry["first"], entry["count"]] = totals
@@ -104,9 +137,9 @@ class Progress:
     def note(self, first: int, count: int, totals: Totals) -> None:
         """Remember a chunk."""
         if self._path is not None:
-            line = json.dumps({"first": first, "count": count, "totals": asdict(totals)})
+            entry = {"code": self._code, "first": first, "count": count, "totals": asdict(totals)}
             with open_private(self._path, "a") as file:
-                file.write(f"{line}\n")
+                file.write(f"{json.dumps(entry)}\n")
 
 
 def chunks(first: int, seeds: int) -> Iterator[tuple[int, int]]:
@@ -125,10 +158,12 @@ def sweep(
 ) -> Totals:
     """Run a range of seeds in ``jobs`` processes, one for each core if nothing is said.
 
-    ``state`` is the file of what is done: chunks that stand in it are not run again. ``tell`` hears
-    the totals whenever a chunk is done.
+    ``state`` is the file of what is done: chunks that stand in it, and ran with this code, are not
+    run again. ``tell`` hears the totals whenever a chunk is done.
     """
     totals, progress = Totals(), Progress(state)
+    if progress.others:
+        sys.stderr.write(f"{progress.others} seeds of {state} ran with other code: not counted\n")
     todo = []
     for chunk in chunks(first, seeds):
         done = progress.find(*chunk)
@@ -150,8 +185,7 @@ def _run(todo: Iterable[tuple[int, int]], jobs: int) -> Iterator[tuple[tuple[int
             yield chunk, run_chunk(*chunk)
         return
     waiting = iter(todo)
-    # Spawned, so that no process begins with what another one has imported or patched.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with worker_processes(jobs) as pool:
         running: dict[Future[Totals], tuple[int, int]] = {}
         while True:
             for chunk in islice(waiting, CHUNKS_PER_JOB * jobs - len(running)):
@@ -161,3 +195,22 @@ def _run(todo: Iterable[tuple[int, int]], jobs: int) -> Iterator[tuple[tuple[int
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 yield running.pop(future), future.result()
+
+
+def worker_processes(jobs: int) -> ProcessPoolExecutor:
+    """Give processes to work in, which end when this one does, even if it is killed.
+
+    They are spawned, so that none begins with what another one has imported or patched.
+    """
+    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent)
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+
+    def end() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=end, daemon=True).start()

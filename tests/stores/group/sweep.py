@@ -7,10 +7,9 @@ import json
 import sys
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
+from peermesh.testing.swarm.sweep import worker_processes
 from tests.stores.group.product import load
 from tests.stores.group.rules import RULES
 
@@ -61,7 +60,7 @@ def sweep(options):
     end = options.first + options.seeds
     chunks = [(at, min(CHUNK, end - at)) for at in range(options.first, end, CHUNK)]
     todo = [chunk for chunk in chunks if chunk not in done]
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+    with worker_processes(options.jobs) as pool:
         tasks = [(chunk, pool.submit(run_chunk, *chunk, options.off)) for chunk in todo]
         for (first, count), task in tasks:
             found, more = task.result()

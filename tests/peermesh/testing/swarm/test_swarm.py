@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import subprocess
+import sys
 from dataclasses import replace
 from random import Random
 
@@ -20,7 +24,8 @@ from peermesh.testing.swarm.node import Node
 from peermesh.testing.swarm.plan import ClockSkew, Edge, Fault, Kill, Member, Plan, PowerCut
 from peermesh.testing.swarm.running import Swarm
 from peermesh.testing.swarm.shrinking import keep, smallest
-from peermesh.testing.swarm.sweep import Totals, sweep
+from peermesh.testing.swarm.sweep import Totals, code_digest, sweep
+from peermesh.testing.time_limits import limit
 from stores.requests import Requests
 from stores.table.machine import TableMachine
 
@@ -164,6 +169,45 @@ def test_a_sweep_goes_on_where_it_stopped(tmp_path):
     assert heard == [3]
     assert again == once
     assert (once.seeds, once.failures) == (3, [])
+
+
+def test_what_ran_with_other_code_is_not_counted(tmp_path, capsys):
+    state = tmp_path / "state"
+    sweep(0, 2, jobs=1, state=state)
+    entry = json.loads(state.read_text("utf-8"))
+    assert entry["code"] == code_digest()
+    entry |= {"code": "of before", "totals": entry["totals"] | {"seeds": 7}}
+    state.write_text(json.dumps(entry) + "\n", "utf-8")
+    assert sweep(0, 2, jobs=1, state=state).seeds == 2
+    assert "2 seeds" in capsys.readouterr().err
+    assert len(state.read_text("utf-8").splitlines()) == 2
+
+
+WORKER = """
+import os
+from peermesh.testing.swarm.sweep import worker_processes
+
+if __name__ == "__main__":
+    with worker_processes(1) as pool:
+        print(pool.submit(os.getpid).result(), flush=True)
+        input()
+"""
+
+
+def test_the_processes_of_a_sweep_end_when_it_is_killed(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(WORKER, "utf-8")
+    command = [sys.executable, str(script)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    ) as process:
+        assert process.stdout is not None
+        worker = os.pidfd_open(int(process.stdout.readline()))
+        process.kill()
+    with open(worker):  # it is closed at the end
+        ended, _, _ = select.select([worker], [], [], limit())
+    assert ended
 
 
 def test_totals_add_up_and_the_largest_stay_the_largest():
