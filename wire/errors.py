@@ -353,7 +353,10 @@ class SessionExpired(StoreError):
 
 @public
 class StoreConflict(StoreError):
-    """Copies of the store in reach differ, and none of them is dropped without a person's word."""
+    """Copies of the store in reach differ, and none of them is dropped without a person's word.
+
+    To a master that starts again, ``fresh=True`` is that word, or a promotion of the other copy.
+    """
 
     code = ErrorCode.STORE_CONFLICT
 

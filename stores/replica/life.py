@@ -250,7 +250,10 @@ class Life(Facts, ABC):
         """Have a person know of it; a master that would take over another history ends."""
         super().tell_of(effect)
         if isinstance(effect, grouped.HistoryConflict) and self.adoption.is_under_way:
-            self._end(ErrorCode.STORE_CONFLICT, conflict_text(effect))
+            advice = (
+                f"fresh=True leads with them, promote(force=True) at {effect.leader.name} without"
+            )
+            self._end(ErrorCode.STORE_CONFLICT, f"{conflict_text(effect)}: {advice}")
 
     def _end(self, code: ErrorCode, text: str) -> None:
         if self._is_closed:

@@ -14,7 +14,13 @@ from peermesh.testing.swarm.holder import Holder
 from peermesh.testing.swarm.ledgers import Author, Broken
 from peermesh.testing.swarm.plan import Plan
 from stores.effects import Changed
-from wire.errors import BackendFailure, MasterExists, ReplicaRegressed, StoreError
+from wire.errors import (
+    BackendFailure,
+    MasterExists,
+    ReplicaRegressed,
+    StoreConflict,
+    StoreError,
+)
 from wire.topics import store_topics
 
 if TYPE_CHECKING:
@@ -104,6 +110,9 @@ class LedHolder(Holder[Store]):
                 break
             except (MasterExists, BackendFailure):
                 pass
+            except StoreConflict:
+                self._is_content = True  # Two took over, and clones here have the other history.
+                return await self._endpoint.attach_clone(STORE)
             except ReplicaRegressed as error:
                 if not self.books.ledger.is_volatile:
                     text = f"the master came back with less than it had: {error}"

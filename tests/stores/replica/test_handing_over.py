@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from stores.effects import Closed, Multicast, Unicast
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
+from stores.group.effects import HistoryConflict
 from stores.group.member_parts import Stored
 from stores.group.positions import START, MemberId
 from stores.group.words import Aim, Cede
@@ -226,6 +227,20 @@ def test_a_clone_out_of_reach_that_has_more_keeps_it_and_tells() -> None:
     store.tick(30)
     assert len(store.keys("d")) == 6
     assert News.CONFLICT in store.news("d")
+
+
+def test_a_master_that_has_what_a_clone_lacks_ends_and_says_whose_word_ends_the_other() -> None:
+    store = filled()
+    store.end(store.master)
+    store.begin()
+    core = store.cores[store.master]
+    assert core.adoption.is_under_way
+    core.tell_of(HistoryConflict(MemberId("d", 1), 3, 7))
+    told, closed = core.take()
+    assert isinstance(told, Told)
+    assert isinstance(closed, Closed)
+    assert closed.code is ErrorCode.STORE_CONFLICT
+    assert closed.text.endswith("fresh=True leads with them, promote(force=True) at d without")
 
 
 def test_of_two_masters_that_start_at_once_one_ends() -> None:
