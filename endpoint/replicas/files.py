@@ -14,10 +14,10 @@ from stores.disk.medium import Medium, PrivateMedium
 from stores.disk.rows import PLAIN, Codec
 from stores.group.ballot import new_promises
 from stores.group.effects import Persist, SavePromises, StageParts, SyncMarks, WriteMark
-from stores.group.election import FORCED_TERMS
 from stores.group.entries import Entry, VotersEntry
 from stores.group.member_parts import Stored
 from stores.group.positions import MemberId, Voters
+from stores.group.terms import begin_of, stretch_of
 from stores.replica.beginning import Beginning, Opened
 from stores.replica.effects import Begin, Rows, ToDisk
 from wire.errors import BackendFailure
@@ -226,7 +226,7 @@ class MemberFiles(ABC, Generic[RowsT]):
                 self._rows.join(group, entries)
                 self._ballot.join(group)
             case Persist() as write:
-                begin = self._term // FORCED_TERMS * FORCED_TERMS
+                begin = begin_of(stretch_of(self._term))
                 self.persist(write, job.rows, begin - 1)
             case StageParts() as write:
                 self.stage(write)

@@ -35,20 +35,9 @@ from stores.group.messages import (
 from stores.group.positions import MemberId
 from stores.group.quorum import has_majority
 from stores.group.roles import Draw, Role, Timing, Trigger
+from stores.group.terms import DRAWN_TERMS, begin_of, is_of_another_lead, stretch_of
 
 Event = ElectionMessage | Keepalive | Trigger
-
-FORCED_TERMS: Final = 1 << 32
-"""A lead that is taken by force begins a new stretch of so many terms: no election gets there."""
-
-DRAWN_TERMS: Final = 1 << 31
-"""Among so many terms at the beginning of a stretch its first one is drawn: two members that take
-the lead by force at once, each out of the other's reach, do not get the same."""
-
-LEAD_TERMS: Final = 1 << 16
-"""Terms between two leads by force of one stretch, at least: fewer are elections after one, and
-each that is won has an entry. That two draw so near each other is one chance in sixteen thousand,
-for two persons who force at once."""
 
 _PROMISES_NOTHING: Final = (Trigger, PreVote, PreVoteGranted)
 
@@ -277,7 +266,7 @@ class Election:
 
     def seize(self, sender: MemberId, event: Event) -> list[Effect]:
         """Enters a term far ahead; leads."""
-        begin = (self._ballot.term // FORCED_TERMS + 1) * FORCED_TERMS
+        begin = begin_of(stretch_of(self._ballot.term) + 1)
         self._ballot.follow(begin + self._draw(0, DRAWN_TERMS - 1))
         self._ballot.cast(self._ballot.member)
         return self.win(sender, event)
@@ -397,19 +386,6 @@ TABLE: Final[Mapping[Role, Moves]] = {
     },
 }
 """The only moves there are."""
-
-
-def is_forced(term: int, last: int) -> bool:
-    """Tell whether the lead was taken by force since the term ``last``."""
-    return term // FORCED_TERMS > last // FORCED_TERMS
-
-
-def is_of_another_lead(term: int, last: int) -> bool:
-    """Tell whether a lead was taken by force that the term ``last`` is not of.
-
-    Two of one stretch are told apart by what they have drawn: no lead has so many elections.
-    """
-    return is_forced(term, last) or (term >= FORCED_TERMS and term - last >= LEAD_TERMS)
 
 
 def kind_of(event: Event) -> type[ElectionMessage | Keepalive] | Trigger:

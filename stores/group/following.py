@@ -22,7 +22,6 @@ from stores.group.effects import (
     Setback,
     Snapshot,
 )
-from stores.group.election import is_forced
 from stores.group.entries import Entry
 from stores.group.limits import JOURNAL_CHANNEL, READS_MAX
 from stores.group.messages import (
@@ -39,6 +38,7 @@ from stores.group.messages import (
 )
 from stores.group.positions import MemberId
 from stores.group.snapshots import SnapshotReceiving
+from stores.group.terms import is_forced
 from wire.errors import DecodeError, ErrorCode
 
 JOIN_TICKS: Final = 4

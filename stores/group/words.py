@@ -205,6 +205,9 @@ Word = (
     | Leads
 )
 
+Errand = Steer | Steered | Verify | Looked | Verdict | Cede | Differs
+"""What a person's errand, or a comparison of members, is made of."""
+
 OUTSIDE: Final = MemberId("", 0)
 """Signs what a proxy says, which is no member: it has no life, promises nothing and counts for
 nothing. What it may do depends on its endpoint alone."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, Protocol
 
-from stores.group.election import is_forced
 from stores.group.member import Member
 from stores.group.messages import LeaderMessage
 from stores.group.positions import START, MemberId
+from stores.group.terms import is_forced
 from stores.group.words import Aim, Cede, Greeting, JournalEnd, Letter
 from stores.replica.asked.errands import CarryOut
 from stores.replica.claim import Claim, Held, Refuse, Start, TakeOver

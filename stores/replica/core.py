@@ -26,6 +26,7 @@ from stores.group.words import (
     Cede,
     Declined,
     Differs,
+    Errand,
     Farewell,
     Greeting,
     JournalEnd,
@@ -290,19 +291,14 @@ class GroupCore(Life):
                 self._carry_out(member.farewell(other))
             case HigherTerm(term) if self._is_deposed_in(term):
                 self.is_deposed = True
-            case Steer() | Steered() | Verify() | Looked() | Verdict() | Cede() | Differs():
+            case _ if isinstance(content, Errand):
                 self._on_errand(sender, other, content)
             case Greeting() | Barred() | JournalEnd() | Seek() | Leads():
                 pass
             case _:
                 self._carry_out(member.receive(other, content))
 
-    def _on_errand(
-        self,
-        sender: EndpointId,
-        other: MemberId,
-        content: Steer | Steered | Verify | Looked | Verdict | Cede | Differs,
-    ) -> None:
+    def _on_errand(self, sender: EndpointId, other: MemberId, content: Errand) -> None:
         match content:
             case Steer():
                 self.errands.obey(sender, content)

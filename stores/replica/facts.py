@@ -9,11 +9,11 @@ from stores.actions import WriterId
 from stores.effects import QuotaCrossed
 from stores.group.codec import GroupCodec
 from stores.group.effects import Effect, HistoryConflict, WholenessChanged
-from stores.group.election import is_of_another_lead
 from stores.group.entries import ActionEntry
 from stores.group.machine import Machine
 from stores.group.member import Member
 from stores.group.positions import START, MemberId, Position
+from stores.group.terms import is_of_another_lead
 from stores.group.words import Aim
 from stores.outcomes import Outcome
 from stores.quota import Meter, QuotaLevel

@@ -17,9 +17,9 @@ from stores.actions import (
 )
 from stores.digests import DigestWalk
 from stores.group.clock import Times
-from stores.group.election import is_forced
 from stores.group.machine import Answer, Append, Done, Judgement, Machine, Staged
 from stores.group.positions import Position
+from stores.group.terms import is_forced
 from stores.judgement import judge, vet
 from stores.outcomes import Outcome, add_outcome
 from stores.table.bodies import (

@@ -21,7 +21,7 @@ from stores.actions import (
     ExpireCommand,
     PutCommand,
 )
-from stores.group.election import FORCED_TERMS
+from stores.group.terms import FORCED_TERMS
 from stores.table.rows import Rows, rows_of
 from stores.table.table import Columns, Entry, Table
 

@@ -15,8 +15,8 @@ from endpoint.replicas.logs.log_receipts import LogPromotion
 from endpoint.replicas.options import log_quota, take_quota, take_retention
 from endpoint.replicas.part import GroupPart, Single
 from endpoint.replicas.parts import AnyEffect, Kind
-from stores.group.election import FORCED_TERMS
 from stores.group.positions import Position
+from stores.group.terms import stretch_of
 from stores.log.kept_runs import AnyRun, KeptRun, RunPlace
 from stores.log.machine import LogMachine
 from stores.log.messages import (
@@ -152,7 +152,7 @@ class LogPart(GroupPart[LogCore]):
             raise InvalidData(f"promote has no option {next(iter(options))!r}")
         ends, silent_seconds = await self.single.take_over(self._ends, is_forced=is_forced)
         self.keep(retention, quota)
-        return LogPromotion(self.core.epoch // FORCED_TERMS, ends, silent_seconds)
+        return LogPromotion(stretch_of(self.core.epoch), ends, silent_seconds)
 
     def keep(self, retention: Retention, quota: Quota) -> None:
         """Have the log that is led here keep so much, and hold no more."""

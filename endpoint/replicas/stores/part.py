@@ -17,7 +17,7 @@ from endpoint.replicas.stores.outcomes import Promotion, Verification
 from stores.digests import ReplicaDigest
 from stores.disk.founding import Founding
 from stores.effects import Changed, Verified
-from stores.group.election import FORCED_TERMS
+from stores.group.terms import stretch_of
 from stores.quota import Quota
 from stores.replica.lazy import RowKeeper
 from stores.replica.tables.core import TableCore
@@ -115,7 +115,7 @@ class TablePart(GroupPart[TableCore]):
             lambda: self.core.revision, prepare, is_forced=wanted.is_forced
         )
         self.keep(wanted.quota)
-        return Promotion(self.core.epoch // FORCED_TERMS, revision, silent_seconds)
+        return Promotion(stretch_of(self.core.epoch), revision, silent_seconds)
 
     async def _settle_in(self, options: dict[str, object]) -> None:
         """Put what a clone has into a file of its own, and have it go on there."""

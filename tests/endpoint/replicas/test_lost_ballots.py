@@ -11,7 +11,7 @@ from endpoint import Endpoint, StatusCode
 from endpoint.replicas.attaching import Backend
 from peermesh.testing.time_limits import limit
 from stores.disk.ballot import SUFFIX
-from stores.group.election import FORCED_TERMS
+from stores.group.terms import FORCED_TERMS
 from tests.endpoint.replicas.stores.test_promotion import told
 from tests.fixtures.kinds import KEY
 from wire.errors import BackendFailure

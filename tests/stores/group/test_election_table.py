@@ -14,16 +14,7 @@ import pytest
 from stores.group.ballot import NEW_SLOTS, Ballot
 from stores.group.clock import NO_TIMES
 from stores.group.effects import Promises, Send
-from stores.group.election import (
-    DRAWN_TERMS,
-    FORCED_TERMS,
-    LEAD_TERMS,
-    TABLE,
-    Election,
-    is_forced,
-    is_of_another_lead,
-    kind_of,
-)
+from stores.group.election import TABLE, Election, kind_of
 from stores.group.journal import Journal
 from stores.group.messages import (
     HigherTerm,
@@ -36,6 +27,7 @@ from stores.group.messages import (
 )
 from stores.group.positions import MemberId, Position
 from stores.group.roles import DEFAULT_TIMING, Role, Trigger
+from stores.group.terms import DRAWN_TERMS, FORCED_TERMS, LEAD_TERMS, is_forced, is_of_another_lead
 
 A, B, C, D = (MemberId(name, 0) for name in "abcd")
 TERM = 5

@@ -23,7 +23,6 @@ from stores.group.effects import (
     WholenessChanged,
     WriteMark,
 )
-from stores.group.election import is_forced
 from stores.group.entries import ActionEntry, TimeEntry, VotersEntry
 from stores.group.limits import JOURNAL_CHANNEL
 from stores.group.machine import Answer, Done
@@ -47,6 +46,7 @@ from stores.group.messages import (
 from stores.group.positions import START, MemberId, Position
 from stores.group.quorum import ChangeRefusal
 from stores.group.roles import DEFAULT_TIMING, Role
+from stores.group.terms import is_forced
 from tests.stores.group.disk import Disk, empty_file
 from tests.stores.group.lists import Noop, Push, Pushed, Register, Registered, Unknown
 from tests.stores.group.stage import TICK_NS, Stage

@@ -8,9 +8,9 @@ import pytest
 
 from handshake.access import Right
 from stores.group.clock import Times
-from stores.group.election import FORCED_TERMS
 from stores.group.machine import Answer, Append, Done, Staged
 from stores.group.positions import START, Position
+from stores.group.terms import FORCED_TERMS
 from stores.log import producers
 from stores.log.bodies import Begun, ChangeRetention, LogRequest, Performed, Write, check_asker
 from stores.log.judge import vet

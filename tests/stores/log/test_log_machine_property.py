@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from stores.group.election import FORCED_TERMS
+from stores.group.terms import FORCED_TERMS
 from stores.log import judge, limits, parts, producers
 from stores.log.bodies import ChangeRetention
 from stores.log.machine import LogMachine

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from peermesh.testing.simulation.disk import Disk
-from stores.group.election import FORCED_TERMS, LEAD_TERMS
 from stores.group.messages import FromFollower, HigherTerm, Keepalive, ToFollower
 from stores.group.roles import DEFAULT_TIMING
+from stores.group.terms import FORCED_TERMS, LEAD_TERMS
 from stores.outcomes import Applied, Refused
 from stores.replica.effects import News, Told
 from wire.errors import ErrorCode

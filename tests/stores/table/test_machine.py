@@ -21,9 +21,9 @@ from stores.actions import (
     size_of,
 )
 from stores.group.clock import Times
-from stores.group.election import FORCED_TERMS
 from stores.group.machine import Answer, Append, Staged
 from stores.group.positions import START, Position
+from stores.group.terms import FORCED_TERMS
 from stores.limits import RUN_COUNT_MAX
 from stores.lives import life_of
 from stores.outcomes import Applied, Refused

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from stores.actions import Guard, GuardKind, Initial, Step, StepKind, request_range
-from stores.group.election import FORCED_TERMS
+from stores.group.terms import FORCED_TERMS
 from stores.quota import Quota
 from stores.requests import Requests
 from stores.scanning import EVERYTHING

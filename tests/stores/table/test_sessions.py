@@ -19,9 +19,9 @@ from stores.actions import (
 )
 from stores.effects import Changed
 from stores.group.clock import Times
-from stores.group.election import FORCED_TERMS
 from stores.group.machine import Answer, Append, Staged
 from stores.group.positions import Position
+from stores.group.terms import FORCED_TERMS
 from stores.history import Commit
 from stores.judgement import judge
 from stores.limits import EXPIRY_END_NS, LIFE_END

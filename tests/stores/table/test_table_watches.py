@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stores.group.election import FORCED_TERMS
 from stores.group.positions import START, Position
+from stores.group.terms import FORCED_TERMS
 from stores.history import ChangeOf, Commit
 from stores.scanning import EVERYTHING
 from stores.table import lineage

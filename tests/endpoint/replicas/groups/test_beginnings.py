@@ -14,9 +14,9 @@ from stores.disk.founding import Founding
 from stores.disk.replica import SQLiteReplica
 from stores.group.clock import Times
 from stores.group.effects import Persist, SavePromises
-from stores.group.election import FORCED_TERMS
 from stores.group.entries import Entry, TimeEntry, VotersEntry
 from stores.group.positions import MemberId
+from stores.group.terms import FORCED_TERMS
 from stores.replica.beginning import Opened
 from stores.replica.effects import Begin, ToDisk
 from stores.table.parts import EntriesPart
