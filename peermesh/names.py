@@ -33,6 +33,7 @@ SHARED: Final = {
     "Gap": "stores.watches",
     "GroupMember": "endpoint.replicas.handle",
     "JoinTicket": "handshake.ticket",
+    "LogBookmark": "stores.log.bookmarks",
     "LogEntry": "endpoint.replicas.logs.log_reading",
     "LogPromotion": "endpoint.replicas.logs.log_receipts",
     "MeshError": "wire.errors",

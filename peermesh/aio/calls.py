@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from peermesh.aio.passage import Passage
     from stores import scanning
     from stores.batch import Batch
+    from stores.log.bookmarks import LogBookmark
     from stores.log.partitions import Span
     from stores.log.runs import Run
     from stores.mutations import Expiry
@@ -1144,7 +1145,12 @@ class LogHandle(ReplicaHandle):
         return await self._passage.call(self._log_handle.read, partition, offset, limit, timeout)
 
     async def runs(
-        self, positions: Mapping[int, int], size: int = FETCH_SIZE_MAX, timeout: Seconds = 0.0
+        self,
+        positions: Mapping[int, int],
+        size: int = FETCH_SIZE_MAX,
+        timeout: Seconds = 0.0,
+        *,
+        after: LogBookmark | None = None,
     ) -> list[Run]:
         """Read from several partitions with one question, and decode nothing.
 
@@ -1152,9 +1158,13 @@ class LogHandle(ReplicaHandle):
         leader has them: entries of one partition that were committed together. There are up to
         ``size`` bytes of them, 1 MiB at most, and one run at least if there is an entry; those of
         the partition that is named first come first. A run may begin before the offset asked for.
-        Nothing comes after ``timeout`` seconds. Raises as ``read`` does.
+        Nothing comes after ``timeout`` seconds. Raises as ``read`` does; ``after`` a bookmark of
+        ``marked_offsets`` ``OffsetOutOfRange``, too, if another log began since, or if entries
+        before ``positions`` that were there then are lost.
         """
-        return await self._passage.call(self._log_handle.runs, positions, size, timeout)
+        return await self._passage.call(
+            self._log_handle.runs, positions, size, timeout, after=after
+        )
 
     def consume(
         self,
@@ -1177,6 +1187,13 @@ class LogHandle(ReplicaHandle):
     async def offsets(self) -> dict[int, Span]:
         """Give the first offset of each partition, and the one after the last."""
         return await self._passage.call(self._log_handle.offsets)
+
+    async def marked_offsets(self) -> tuple[dict[int, Span], LogBookmark]:
+        """Give what ``offsets`` does, and which log it is: for who keeps offsets elsewhere.
+
+        ``runs`` takes it as ``after``.
+        """
+        return await self._passage.call(self._log_handle.marked_offsets)
 
     async def offsets_at(self, when: datetime | int) -> dict[int, int]:
         """Give the offset of each partition's first entry that was appended then or later.

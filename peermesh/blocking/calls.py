@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from handshake.keyfiles import RolesSource
     from peermesh.blocking.living import Passage
     from peermesh.blocking.subscriber import Subscriber
+    from stores.log.bookmarks import LogBookmark
     from stores.log.partitions import Span
     from stores.log.runs import Run
     from stores.mutations import Expiry
@@ -1028,7 +1029,12 @@ class LogHandle(ReplicaHandle):
         return self._passage.call(self._log_handle.read, partition, offset, limit, timeout)
 
     def runs(
-        self, positions: Mapping[int, int], size: int = FETCH_SIZE_MAX, timeout: Seconds = 0.0
+        self,
+        positions: Mapping[int, int],
+        size: int = FETCH_SIZE_MAX,
+        timeout: Seconds = 0.0,
+        *,
+        after: LogBookmark | None = None,
     ) -> list[Run]:
         """Read from several partitions with one question, and decode nothing.
 
@@ -1036,9 +1042,11 @@ class LogHandle(ReplicaHandle):
         leader has them: entries of one partition that were committed together. There are up to
         ``size`` bytes of them, 1 MiB at most, and one run at least if there is an entry; those of
         the partition that is named first come first. A run may begin before the offset asked for.
-        Nothing comes after ``timeout`` seconds. Raises as ``read`` does.
+        Nothing comes after ``timeout`` seconds. Raises as ``read`` does; ``after`` a bookmark of
+        ``marked_offsets`` ``OffsetOutOfRange``, too, if another log began since, or if entries
+        before ``positions`` that were there then are lost.
         """
-        return self._passage.call(self._log_handle.runs, positions, size, timeout)
+        return self._passage.call(self._log_handle.runs, positions, size, timeout, after=after)
 
     def consume(
         self,
@@ -1068,6 +1076,13 @@ class LogHandle(ReplicaHandle):
     def offsets(self) -> dict[int, Span]:
         """Give the first offset of each partition, and the one after the last."""
         return self._passage.call(self._log_handle.offsets)
+
+    def marked_offsets(self) -> tuple[dict[int, Span], LogBookmark]:
+        """Give what ``offsets`` does, and which log it is: for who keeps offsets elsewhere.
+
+        ``runs`` takes it as ``after``.
+        """
+        return self._passage.call(self._log_handle.marked_offsets)
 
     def offsets_at(self, when: datetime | int) -> dict[int, int]:
         """Give the offset of each partition's first entry that was appended then or later.

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from stores.digests import ReplicaDigest as ReplicaDigest
     from stores.disk.store_keys import write_new_key as write_new_key
     from stores.history import ChangeOf as ChangeOf
+    from stores.log.bookmarks import LogBookmark as LogBookmark
     from stores.log.runs import Position as Position
     from stores.sealing import StorageKeys as StorageKeys
     from stores.table import ChangeKind as ChangeKind

@@ -34,6 +34,11 @@ class AppliedReads:
         """The last entry that is applied."""
         return self._lineage.position
 
+    @property
+    def last_run(self) -> Position:
+        """The entry that brought what was appended last and is there still, or ``START``."""
+        return self._runs.last
+
     def has_done(self, writer: WriterId, request: int) -> bool:
         """Tell whether readers see what came of a writer's requests up to this one."""
         return self._writers.has_done(writer, request)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import overload
 
-from stores.group.positions import Position
+from stores.group.positions import START, Position
 from stores.log.runs import Run
 
 
@@ -163,6 +163,11 @@ class RunColumns:
         at = bisect_left(self._indexes, index, self._begin)
         return self._firsts[at] if at < len(self._firsts) else self.end
 
+    @property
+    def last(self) -> Position:
+        """The journal's entry that brought the last run; ``START`` without any."""
+        return Position(self._terms[-1], self._indexes[-1]) if len(self) else START
+
     def above(self, index: int) -> RunColumns:
         """Give a copy of the runs of all entries after one."""
         found, start = RunColumns(self.partition), bisect_right(self._indexes, index, self._begin)
@@ -285,6 +290,11 @@ class KeptRuns:
     def first_from(self, partition: int, index: int) -> int:
         """Give the first offset that came with an entry of the journal, or after it; or the end."""
         return self._columns[partition].first_from(index)
+
+    @property
+    def last(self) -> Position:
+        """The journal's entry that brought the last run of all; ``START`` without any."""
+        return max((column.last for column in self._columns), default=START)
 
     def above(self, index: int) -> Runs:
         """Give the runs of all entries after one, in the order of partitions and offsets."""

@@ -122,6 +122,8 @@ class State:
     starts: tuple[int, ...]
     ends: tuple[int, ...]
     cursors: Cursors
+    last: Position
+    """The entry of the journal that brought what was appended last."""
 
 
 @dataclass(frozen=True, slots=True)

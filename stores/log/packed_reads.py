@@ -38,7 +38,7 @@ QUERIES: Final[dict[int, shapes.Shape[Query]]] = {
 
 ANSWERS: Final[dict[int, shapes.Shape[Answer]]] = {
     64: (Fetched, (fields.count, _runs, _offsets)),
-    65: (State, (fields.count, _offsets, _offsets, _cursors)),
+    65: (State, (fields.count, _offsets, _offsets, _cursors, shapes.position)),
     66: (Found, (fields.count, _offsets)),
     67: (QueryFailed, (fields.count, fields.error_code, fields.text)),
     68: (Counted, (fields.count, log_fields.partition_count)),
@@ -56,7 +56,10 @@ PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
         *(64, value.query, [*map(log_fields.packed_kept, value.runs)]),
         value.offsets,
     ],
-    State: lambda value: [65, value.query, value.starts, value.ends, value.cursors],
+    State: lambda value: [
+        *(65, value.query, value.starts, value.ends, value.cursors),
+        [value.last.term, value.last.index],
+    ],
     CountQuery: lambda value: [23, value.query],
     Counted: lambda value: [68, value.query, value.partition_count],
     Found: lambda value: [66, value.query, value.offsets],

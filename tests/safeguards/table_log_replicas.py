@@ -43,6 +43,14 @@ LOG_REPLICAS = [
         "tests/stores/replica/test_outbox.py",
     ),
     _part(
+        "runs after a bookmark are of its log",
+        "a program that keeps offsets reads on in the middle of another log",
+        "endpoint/replicas/logs/log_handle.py",
+        "        if is_of_another(seen, batch.group):\n            raise await self._another_log(places)\n",
+        "",
+        _ANEW,
+    ),
+    _part(
         "no endpoint asks in another's name",
         "an endpoint uses up the request numbers of another endpoint",
         "stores/log/bodies.py",

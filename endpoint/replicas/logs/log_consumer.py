@@ -15,13 +15,13 @@ from endpoint.replicas.logs.log_reading import (
     READ_LIMIT,
     Batch,
     LogEntry,
-    Seen,
     Source,
     Start,
     entries_of,
     is_of_another,
 )
 from endpoint.replicas.receipts import Receipt
+from stores.log.bookmarks import LogBookmark
 from stores.log.limits import FETCH_SIZE_MAX
 from stores.log.requests import check_name
 from wire.errors import InvalidData, NoSuchPartition, OffsetOutOfRange, RequestTimeout, StoreClosed
@@ -55,7 +55,7 @@ class LogConsumer(EitherClosing):
         self._partitions = partitions
         self._positions: dict[int, int] = {}
         """What is read next."""
-        self._seen: dict[int, Seen] = {}
+        self._seen: dict[int, LogBookmark] = {}
         """Of which log the positions are, with what was read last there; not of one sought."""
         self._ready: deque[LogEntry] = deque()
         self._partition_count = 0
@@ -181,7 +181,8 @@ class LogConsumer(EitherClosing):
             self._positions[entry.partition] = entry.offset + 1
         for partition, seen in zip(positions, self._seen_at(positions), strict=True):
             self._seen[partition] = seen._replace(group=batch.group)
-        self._seen.update((run.partition, Seen(batch.group, run.position)) for run in batch.runs)
+        for run in batch.runs:
+            self._seen[run.partition] = LogBookmark(batch.group, run.position)
 
     async def _fetch(self, positions: Mapping[int, int], timeout: float) -> Batch | None:
         """Read on; ``None`` if the log that is there is not the one that was read."""
@@ -189,9 +190,9 @@ class LogConsumer(EitherClosing):
         batch = await self._source.fetch(tuple(positions.items()), FETCH_SIZE_MAX, timeout, seen)
         return None if is_of_another(seen, batch.group) else batch
 
-    def _seen_at(self, positions: Mapping[int, int]) -> list[Seen]:
+    def _seen_at(self, positions: Mapping[int, int]) -> list[LogBookmark]:
         """Give what was seen of each; nothing at offset zero, which is the same in every log."""
-        nothing = Seen()
+        nothing = LogBookmark()
         return [
             self._seen.get(partition, nothing) if offset else nothing
             for partition, offset in positions.items()
@@ -203,6 +204,7 @@ class LogConsumer(EitherClosing):
         It may have more partitions, which are read from where they begin, or fewer.
         """
         state = await self._source.state()
+        group = state.bookmark.group
         self._partition_count = len(state.spans)
         if self._partitions is None:
             for partition in [each for each in self._positions if each >= len(state.spans)]:
@@ -210,11 +212,11 @@ class LogConsumer(EitherClosing):
             for partition, span in enumerate(state.spans):
                 if partition not in self._positions:
                     self._positions[partition] = span.start
-                    self._seen[partition] = Seen(state.group)
+                    self._seen[partition] = LogBookmark(group)
         self._check_partitions(len(state.spans), *self._positions)
         seen = self._seen_at(self._positions)
         for (partition, offset), each in zip(self._positions.items(), seen, strict=True):
-            if is_of_another([each], state.group):
+            if is_of_another([each], group):
                 start = state.spans[partition].start
                 raise OffsetOutOfRange(partition, offset, start, is_another_log=True)
 
@@ -222,7 +224,7 @@ class LogConsumer(EitherClosing):
         """Find out where to begin."""
         if self._partition_count:
             return
-        found, cursors, group = await self._source.state()
+        found, cursors, (group, _) = await self._source.state()
         spans = dict(enumerate(found))
         committed = {} if self.name is None else dict(dict(cursors).get(self.name, ()))
         self._check_partitions(len(spans), *self._positions, *(self._partitions or ()))
@@ -237,7 +239,7 @@ class LogConsumer(EitherClosing):
                 self._positions[partition] = span.start if is_early else span.end
             else:
                 self._positions[partition] = self._start.get(partition, spans[partition].start)
-            self._seen[partition] = Seen(group)
+            self._seen[partition] = LogBookmark(group)
         self._partition_count = len(spans)
 
     def _check_partitions(self, count: int, *partitions: int) -> None:

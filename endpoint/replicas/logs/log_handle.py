@@ -17,17 +17,19 @@ from endpoint.replicas.logs.log_reading import (
     Start,
     check_positions,
     entries_of,
+    is_of_another,
 )
 from endpoint.replicas.logs.log_receipts import AppendReceipt
 from endpoint.replicas.logs.part import LogPart
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.runner import YIELD_COUNT
+from stores.log.bookmarks import LogBookmark
 from stores.log.limits import FETCH_POSITIONS_MAX, FETCH_SIZE_MAX
 from stores.log.partitions import Span, lag
 from stores.log.requests import check_name
 from stores.log.runs import Flat, Run, partition_of
 from wire.encoding import encode
-from wire.errors import InvalidData, NoSuchPartition
+from wire.errors import InvalidData, NoSuchPartition, OffsetOutOfRange, StoreError
 from wire.scalars import nanoseconds_since_epoch
 from wire.values import Value
 
@@ -177,7 +179,12 @@ class LogHandle(ReplicaHandle):
         return entries_of(batch, {partition: offset}, limit)
 
     async def runs(
-        self, positions: Mapping[int, int], size: int = FETCH_SIZE_MAX, timeout: Seconds = 0.0
+        self,
+        positions: Mapping[int, int],
+        size: int = FETCH_SIZE_MAX,
+        timeout: Seconds = 0.0,
+        *,
+        after: LogBookmark | None = None,
     ) -> list[Run]:
         """Read from several partitions with one question, and decode nothing.
 
@@ -185,15 +192,29 @@ class LogHandle(ReplicaHandle):
         leader has them: entries of one partition that were committed together. There are up to
         ``size`` bytes of them, 1 MiB at most, and one run at least if there is an entry; those of
         the partition that is named first come first. A run may begin before the offset asked for.
-        Nothing comes after ``timeout`` seconds. Raises as ``read`` does.
+        Nothing comes after ``timeout`` seconds. Raises as ``read`` does; ``after`` a bookmark of
+        ``marked_offsets`` ``OffsetOutOfRange``, too, if another log began since, or if entries
+        before ``positions`` that were there then are lost.
         """
         places = _positions_of("positions", positions)
         arguments.count("len(positions)", len(places), most=FETCH_POSITIONS_MAX)
         size = arguments.count("size", size, most=FETCH_SIZE_MAX)
         wait = arguments.seconds("timeout", timeout)
-        batch = await self.source.fetch(tuple(places.items()), size, wait)
+        seen = [] if after is None else [after] * len(places)
+        batch = await self.source.fetch(tuple(places.items()), size, wait, seen)
+        if is_of_another(seen, batch.group):
+            raise await self._another_log(places)
         check_positions(batch, places)
         return list(batch.runs)
+
+    async def _another_log(self, places: Mapping[int, int]) -> StoreError:
+        """Say that the log is another one: where the first place is in it, if it is."""
+        spans = await self.offsets()
+        partition, offset = next(iter(places.items()))
+        if partition not in spans:
+            return self._no_partition(partition, len(spans))
+        start = spans[partition].start
+        return OffsetOutOfRange(partition, offset, start, is_another_log=True)
 
     def consume(
         self,
@@ -215,8 +236,15 @@ class LogHandle(ReplicaHandle):
 
     async def offsets(self) -> dict[int, Span]:
         """Give the first offset of each partition, and the one after the last."""
+        return (await self.marked_offsets())[0]
+
+    async def marked_offsets(self) -> tuple[dict[int, Span], LogBookmark]:
+        """Give what ``offsets`` does, and which log it is: for who keeps offsets elsewhere.
+
+        ``runs`` takes it as ``after``.
+        """
         state = await self.source.state()
-        return dict(enumerate(state.spans))
+        return dict(enumerate(state.spans)), state.bookmark
 
     async def offsets_at(self, when: datetime | int) -> dict[int, int]:
         """Give the offset of each partition's first entry that was appended then or later.

@@ -10,11 +10,12 @@ from typing import ClassVar
 import trio
 
 from endpoint.replicas.attaching import TICKS_PER_SECOND
-from endpoint.replicas.logs.log_reading import Batch, Extent, Seen, is_of_another
+from endpoint.replicas.logs.log_reading import Batch, Extent, is_of_another
 from endpoint.replicas.logs.log_receipts import LogPromotion
 from endpoint.replicas.parts import AnyEffect, Kind
 from endpoint.replicas.proxying import FindReplicas, ProxyPart
 from endpoint.replicas.receipts import store_error
+from stores.log.bookmarks import LogBookmark
 from stores.log.limits import OFFSET_END, PARTITIONS_MAX, WAIT_TICKS_MAX
 from stores.log.messages import (
     Answer,
@@ -104,7 +105,7 @@ class RemoteSource:
         """Give the number of partitions, as the leader says."""
         try:
             state = await self.state()
-            group, count = state.group, len(state.spans)
+            group, count = state.bookmark.group, len(state.spans)
         except NotAllowed:  # It may append all the same.
             counted, group = await self._ask(CountQuery)
             assert isinstance(counted, Counted), counted
@@ -113,7 +114,11 @@ class RemoteSource:
         return count
 
     async def fetch(
-        self, positions: Positions, size_max: int, seconds: float, seen: Sequence[Seen] = ()
+        self,
+        positions: Positions,
+        size_max: int,
+        seconds: float,
+        seen: Sequence[LogBookmark] = (),
     ) -> Batch:
         """Have the leader read, and wait. It answers no question that no log has an answer to."""
         none = next((number for number, _ in positions if number >= PARTITIONS_MAX), None)
@@ -145,7 +150,7 @@ class RemoteSource:
         state, group = await self._ask(StateQuery)
         assert isinstance(state, State), state
         spans = [Span(*span) for span in zip(state.starts, state.ends, strict=True)]
-        return Extent(spans, state.cursors, group)
+        return Extent(spans, state.cursors, LogBookmark(group, state.last))
 
     async def offsets_at(self, timestamp_ns: int) -> tuple[int, ...]:
         """Have the leader look them up."""

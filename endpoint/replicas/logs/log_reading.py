@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
-from stores.group.positions import START, Position
+from stores.log.bookmarks import LogBookmark
 from stores.log.kept_runs import KeptRun
 from stores.log.messages import Cursors, Positions
 from stores.log.partitions import Span
@@ -16,15 +16,6 @@ from wire.decoding import decode
 from wire.errors import OffsetOutOfRange
 from wire.public import public
 from wire.values import Value
-
-
-class Seen(NamedTuple):
-    """What a reader had of a partition last."""
-
-    group: bytes | None = None
-    """The group whose log it reads; ``None`` if its offset is a number of no certain log."""
-    position: Position = START
-    """The entry of the group's journal that brought what it read last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +36,8 @@ class Extent(NamedTuple):
     spans: Sequence[Span]
     cursors: Cursors
     """Where named consumers are."""
-    group: bytes | None
-    """The group whose log this is."""
+    bookmark: LogBookmark
+    """Of which log this is, and what had been appended to it last."""
 
 
 class Source(Protocol):
@@ -68,7 +59,11 @@ class Source(Protocol):
         """Give the number of partitions, waiting until it is known."""
 
     async def fetch(
-        self, positions: Positions, size_max: int, seconds: float, seen: Sequence[Seen] = ()
+        self,
+        positions: Positions,
+        size_max: int,
+        seconds: float,
+        seen: Sequence[LogBookmark] = (),
     ) -> Batch:
         """Read from these positions on, waiting so long until there is something.
 
@@ -109,7 +104,7 @@ class LogEntry:
     """When the keeper took it, by its clock, in ns since 1970; a partition's never goes back."""
 
 
-def is_of_another(seen: Iterable[Seen], group: bytes | None) -> bool:
+def is_of_another(seen: Iterable[LogBookmark], group: bytes | None) -> bool:
     """Tell whether any of this is of a log that another group has kept."""
     return any(each.group not in (None, group) for each in seen)
 

@@ -10,13 +10,14 @@ import trio
 from endpoint.replicas.attaching import PATIENCE_SECONDS, Backend
 from endpoint.replicas.disk import log_failure, on_disk
 from endpoint.replicas.logs.log_proxy import unreachable
-from endpoint.replicas.logs.log_reading import Batch, Extent, Seen, is_of_another
+from endpoint.replicas.logs.log_reading import Batch, Extent, is_of_another
 from endpoint.replicas.logs.log_receipts import LogPromotion
 from endpoint.replicas.options import log_quota, take_quota, take_retention
 from endpoint.replicas.part import GroupPart, Single
 from endpoint.replicas.parts import AnyEffect, Kind
 from stores.group.positions import Position
 from stores.group.terms import stretch_of
+from stores.log.bookmarks import LogBookmark
 from stores.log.kept_runs import AnyRun, KeptRun, RunPlace
 from stores.log.machine import LogMachine
 from stores.log.messages import (
@@ -221,7 +222,11 @@ class ReplicaSource:
         return len(self._machine.partitions)
 
     async def fetch(
-        self, positions: Positions, size_max: int, seconds: float, seen: Sequence[Seen] = ()
+        self,
+        positions: Positions,
+        size_max: int,
+        seconds: float,
+        seen: Sequence[LogBookmark] = (),
     ) -> Batch:
         """Read what is committed here. A reader that is ahead may have read it elsewhere."""
         last = [each.position for each in seen]
@@ -273,7 +278,8 @@ class ReplicaSource:
         """Give what is committed here."""
         await self.partition_count()
         machine = self._machine
-        return Extent(machine.partitions.spans(), machine.all_cursors(), self.group)
+        bookmark = LogBookmark(self.group, machine.last_run)
+        return Extent(machine.partitions.spans(), machine.all_cursors(), bookmark)
 
     async def offsets_at(self, timestamp_ns: int) -> tuple[int, ...]:
         """Look them up in what is committed here."""

@@ -136,8 +136,9 @@ class LogReaders(Outsiders[Query]):
         partitions = self._machine.partitions
         match question:
             case StateQuery(number):
-                starts, ends = partitions.starts(), partitions.ends()
-                state = State(number, starts, ends, self._machine.all_cursors())
+                spans = partitions.starts(), partitions.ends()
+                cursors, last = self._machine.all_cursors(), self._machine.last_run
+                state = State(number, *spans, cursors, last)
                 self._say(endpoint, Answered(ticket, state))
             case CountQuery(number):
                 self._say(endpoint, Answered(ticket, Counted(number, len(partitions))))

@@ -13,9 +13,10 @@ from endpoint import Endpoint
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.logs.log import Log
 from endpoint.replicas.logs.log_consumer import LogConsumer
-from endpoint.replicas.logs.log_reading import Batch, Extent, Seen, is_of_another
+from endpoint.replicas.logs.log_reading import Batch, Extent, is_of_another
 from peermesh.testing.time_limits import limit
 from stores.group.positions import Position
+from stores.log.bookmarks import LogBookmark
 from stores.log.kept_runs import KeptRun
 from stores.log.messages import Positions
 from stores.log.partitions import Span
@@ -92,6 +93,29 @@ async def test_a_consumer_is_told_that_the_log_began_anew(case, way, tmp_path):
         await keeper.close()
 
 
+@pytest.mark.parametrize("way", ["proxy", "follower"])
+async def test_runs_after_a_bookmark_are_of_the_log_that_it_is_of(way):
+    async with Endpoint() as keeping, reader_of(way, keeping) as log:
+        keeper = await keeping.attach_log("log", partitions=2)
+        await append(keeper, ["old0", "old1", "old2"])
+        spans, mark = await log.marked_offsets()
+        assert spans == await keeper.offsets()
+        ends = {number: span.end for number, span in spans.items()}
+        await append(keeper, ["old3", "old4"])
+        assert len(await log.runs(ends, after=mark)) == 2
+        await keeper.close()
+        keeper = await keeping.attach_log("log", fresh=True)
+        await append(keeper, [f"new{number}" for number in range(5)])
+        with pytest.raises(OffsetOutOfRange, match="another log began") as caught:
+            await log.runs({0: 2}, timeout=limit(), after=mark)
+        assert caught.value.is_another_log
+        assert (caught.value.partition, caught.value.offset, caught.value.start) == (0, 2, 0)
+        with pytest.raises(NoSuchPartition):
+            await log.runs({1: 2}, after=mark)
+        assert (await log.marked_offsets())[1].group != mark.group
+        await keeper.close()
+
+
 # What a consumer makes of it, with a source that is the test's.
 
 
@@ -103,7 +127,7 @@ class Several:
     def __init__(self, group: bytes, *spans: Span) -> None:
         self.begin(group, *spans)
         self.committed: list[Mapping[int, int]] = []
-        self.asked: list[Sequence[Seen]] = []
+        self.asked: list[Sequence[LogBookmark]] = []
 
     def begin(self, group: bytes, *spans: Span) -> None:
         self.group: bytes | None = group
@@ -117,7 +141,7 @@ class Several:
         return len(self.spans)
 
     async def fetch(
-        self, positions: Positions, size_max: int, seconds: float, seen: Sequence[Seen] = ()
+        self, positions: Positions, size_max: int, seconds: float, seen: Sequence[LogBookmark] = ()
     ) -> Batch:
         self.asked.append(seen)
         if is_of_another(seen, self.group):
@@ -132,7 +156,7 @@ class Several:
         return Batch(runs, starts, self.group)
 
     async def state(self) -> Extent:
-        return Extent(self.spans, (), self.group)
+        return Extent(self.spans, (), LogBookmark(self.group))
 
     async def offsets_at(self, timestamp_ns: int) -> tuple[int, ...]:
         raise NotImplementedError
@@ -182,7 +206,7 @@ async def test_the_journal_of_a_log_that_is_gone_says_nothing_of_the_next_one():
     await consumer.get(0)
     await consumer.get(0)
     assert source.asked[1:] == [
-        [Seen(b"1", Position(1, 1))], [Seen()], [Seen(b"2", Position(1, 1))],
+        [LogBookmark(b"1", Position(1, 1))], [LogBookmark()], [LogBookmark(b"2", Position(1, 1))],
     ]  # fmt: skip
 
 

@@ -121,6 +121,7 @@ async def test_readers_are_told_where_entries_that_they_had_read_are_lost(kit):
         for reader in readers:
             found = await reader.get_batch(timeout=limit())
             assert [entry.value for entry in found] == ["kept", "late", "later"]
+        marks = [(await each.marked_offsets())[1] for each in (old, proxy)]
         await heir.promote()
         with line.left.subscribe_status() as status:
             await line.join()
@@ -133,6 +134,12 @@ async def test_readers_are_told_where_entries_that_they_had_read_are_lost(kit):
         for number in range(3):
             await (await heir.append(number)).applied()
         assert [(await reader.get(timeout=limit())).value for reader in readers[:2]] == [0, 0]
+        for log, mark in zip((old, proxy), marks, strict=True):
+            assert [run.end for run in await log.runs({0: 1}, after=mark)] == [2, 3, 4]
+            with pytest.raises(OffsetOutOfRange, match="those from 1 on are lost"):
+                await log.runs({0: 3}, after=mark)
+            _, now = await log.marked_offsets()
+            assert [run.end for run in await log.runs({0: 3}, after=now)] == [4]
         await (await heir.append(3)).applied()
         assert await old.await_idle(timeout=limit())
         for reader in readers[2:]:
