@@ -182,7 +182,7 @@ def read_bulk(peers: str) -> Iterator[Any]:
     from peermesh.spark.reading import LogReader
 
     log = LogReader(join(read_address({"peers": peers})).log("bulk"), fails_on_loss=True)
-    wanted = [Range(number, 0, end) for number, end in log.ends().items()]
+    wanted = [Range(number, 0, end) for number, end in log.look().ends().items()]
     yield from log_batches(log.read(wanted), "bulk", ValueFormat.STRING)
 
 

@@ -1,4 +1,4 @@
-"""Offsets of a stream: how far a batch goes, what it reads, and what is lost."""
+"""Offsets of a stream: of which log they are, how far a batch goes, and what is lost."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from stores.group.positions import Position
+from stores.log.bookmarks import LogBookmark
 from stores.log.partitions import Span
 from stores.log.runs import Run
 from wire.errors import InvalidData
@@ -19,6 +21,20 @@ LATEST: Final = -1
 
 SKIPPED: Final = "skipped"
 """Beside the partitions of a checkpoint: how many entries the query has skipped in its life."""
+
+LOG: Final = "log"
+"""Beside the partitions of a checkpoint: of which log they are, as ``GROUP:TERM:INDEX``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """How far a query is."""
+
+    offsets: Offsets
+    log: LogBookmark | None = None
+    """Of which log they are. Earlier releases did not write it."""
+    skipped: int = 0
+    """Entries that the query has skipped in its life."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +65,32 @@ class Piece:
         return self.last - self.first
 
 
-def to_json(offsets: Mapping[int, int], skipped: int = 0) -> dict[str, int]:
-    """Give what Spark writes to its checkpoint: equal offsets are equal text."""
-    found = {str(partition): offsets[partition] for partition in sorted(offsets)}
-    return {**found, SKIPPED: skipped} if skipped else found
+Written: TypeAlias = dict[str, int | str]
+"""A point as Spark keeps it."""
 
 
-def from_json(offsets: Mapping[str, int]) -> Offsets:
+def to_json(point: Point) -> Written:
+    """Give what Spark writes to its checkpoint: equal points are equal text."""
+    offsets = point.offsets
+    found: Written = {str(partition): offsets[partition] for partition in sorted(offsets)}
+    if point.skipped:
+        found[SKIPPED] = point.skipped
+    if point.log is not None and point.log.group is not None:
+        found[LOG] = f"{point.log.group.hex()}:{point.log.position}"
+    return found
+
+
+def from_json(written: Mapping[str, int | str]) -> Point:
     """Read what Spark kept."""
-    return {int(name): offset for name, offset in offsets.items() if name != SKIPPED}
+    left = dict(written)
+    log, skipped = left.pop(LOG, None), left.pop(SKIPPED, 0)
+    offsets = {int(name): int(offset) for name, offset in left.items()}
+    return Point(offsets, None if log is None else _bookmark_of(str(log)), int(skipped))
+
+
+def _bookmark_of(text: str) -> LogBookmark:
+    group, term, index = text.split(":")
+    return LogBookmark(bytes.fromhex(group), Position(int(term), int(index)))
 
 
 def complete(
@@ -186,6 +219,9 @@ def rows_of(lost: Iterable[Range]) -> int:
 GONE: Final = -1
 """Where a range ends that is lost with its partition."""
 
+ANEW: Final = -2
+"""Where a range ends of a log that is gone, and another one began under its name."""
+
 
 def losses(start: Offsets, spans: Mapping[int, Span]) -> list[Range]:
     """Name what is gone that was wanted next, because retention went past it.
@@ -205,6 +241,16 @@ def losses(start: Offsets, spans: Mapping[int, Span]) -> list[Range]:
     return found
 
 
+def gone_with_log(start: Offsets, end: Offsets) -> list[Range]:
+    """Name what was to be read of a log that is gone: all of ``end`` from ``start`` on."""
+    unread = ranges(start, end)
+    begun = {number for number, offset in start.items() if offset}
+    return [
+        *(Range(number, start.get(number, 0), ANEW) for number in sorted(begun)),
+        *unread,
+    ]
+
+
 LOSSES_NAMED_MAX: Final = 20
 """Ranges that a text names: a log of 1,024 partitions may lose some of each."""
 
@@ -218,21 +264,32 @@ def describe_losses(log: str, lost: Sequence[Range]) -> str:
 
 def explain_losses(log: str, lost: Sequence[Range]) -> str:
     """Say in a sentence what is lost, and what to do."""
-    return f"{describe_losses(log, lost)}. To go on without, set the option failOnDataLoss to false"
+    to_do = "To go on without, set the option failOnDataLoss to false"
+    if any(each.end == ANEW for each in lost):
+        to_do = (
+            "To read the new one from its beginning, set the option failOnDataLoss to false, or"
+            " begin a new checkpoint; read a table again"
+        )
+    return f"{describe_losses(log, lost)}. {to_do}"
 
 
 def _explain(log: str, lost: Range) -> str:
     where = f"log {log}, partition {lost.partition}"
     if lost.start < lost.end:
         return f"{where}: the entries {lost.start} to {lost.end - 1} are gone before they were read"
+    if lost.end == ANEW:
+        return (
+            f"{where}: another log began under this name, and offset {lost.start} was wanted next"
+            " of the one that is gone"
+        )
     if lost.end == GONE:
         return (
             f"{where}: the log has no such partition any more, and offset {lost.start} was wanted"
             " next: it is another log"
         )
     return (
-        f"{where}: it ends at offset {lost.end}, and {lost.start} was read already: its keeper"
-        " lost entries, or it is another log"
+        f"{where}: it goes on at offset {lost.end}, and {lost.start} was wanted next: its keeper"
+        " lost entries, as when the lead is taken by force, or it is another log"
     )
 
 

@@ -7,28 +7,32 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from peermesh.blocking import Log
 from peermesh.spark.offsets import (
     GONE,
     Offsets,
     Piece,
+    Point,
     Range,
     advance,
     at_most,
     complete,
     describe_losses,
     explain_losses,
+    gone_with_log,
     losses,
     ranges,
     skip,
     take,
 )
 from peermesh.spark.options import End, Explicit, Instant, Place
+from stores.group.positions import Position
+from stores.log.bookmarks import LogBookmark
 from stores.log.partitions import Span
 from stores.log.runs import Run
-from wire.errors import OffsetOutOfRange, StoreError
+from wire.errors import NoSuchPartition, OffsetOutOfRange, StoreError
 from wire.logs import logger_of
 
 SPANS_SECONDS: Final = 0.1
@@ -47,9 +51,36 @@ class DataLoss(StoreError, LookupError):
 class Goal:
     """How far the next batch goes."""
 
-    ends: Offsets
+    end: Point
     lost: Sequence[Range] = ()
     """What it skips."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a batch reads."""
+
+    wanted: Sequence[Range]
+    lost: Sequence[Range]
+    """What it skips."""
+    log: LogBookmark
+    """Of which log, for the tasks."""
+
+
+class There(NamedTuple):
+    """What there is to read: all of one moment."""
+
+    spans: Mapping[int, Span]
+    log: LogBookmark
+    """Of which log."""
+
+    def is_other_than(self, point: Point) -> bool:
+        """Tell whether a point is of another log."""
+        return point.log is not None and point.log.group != self.log.group
+
+    def ends(self) -> Offsets:
+        """Give the offsets that the next entries will have."""
+        return {number: span.end for number, span in self.spans.items()}
 
 
 class LogReader:
@@ -62,22 +93,27 @@ class LogReader:
         self._log = log
         self._fails_on_loss = fails_on_loss
         self._clock = clock
-        self._spans: Mapping[int, Span] = {}
+        self._there = There({}, LogBookmark())
         self._asked_at = -SPANS_SECONDS
 
-    def spans(self, *, fresh: bool = False) -> Mapping[int, Span]:
-        """Give where partitions begin and end, as of 100 ms ago at most, or now if ``fresh``."""
+    def look(self, *, fresh: bool = False) -> There:
+        """Give what there is, as of 100 ms ago at most, or now if ``fresh``."""
         now = self._clock()
         if fresh or not now - self._asked_at < SPANS_SECONDS:
-            self._spans, self._asked_at = self._log.offsets(), now
-        return self._spans
+            self._there, self._asked_at = There(*self._log.marked_offsets()), now
+        return self._there
+
+    def point(self, place: Place, rest: End, option: str) -> Point:
+        """Find the offsets of a place, with the log that they are of; raises ``InvalidData``."""
+        log = self.look().log  # Before all else: if another one begins meanwhile, it is noticed.
+        return Point(self.resolve(place, rest, option), log)
 
     def resolve(self, place: Place, rest: End, option: str) -> Offsets:
         """Find the offsets of a place; ``rest`` is for partitions that it does not name.
 
         Raises ``InvalidData``, which names the option that gave them, for some that are not there.
         """
-        spans = self.spans(fresh=isinstance(place, Explicit))
+        spans = self.look(fresh=isinstance(place, Explicit)).spans
         if isinstance(place, Instant):
             return self._log.offsets_at(place.nanoseconds)
         if isinstance(place, Explicit):
@@ -85,86 +121,140 @@ class LogReader:
         is_start = place is End.EARLIEST
         return {number: span.start if is_start else span.end for number, span in spans.items()}
 
-    def ends(self, *, fresh: bool = False) -> Offsets:
-        """Give the offsets that the next entries will have."""
-        return {number: span.end for number, span in self.spans(fresh=fresh).items()}
+    def end(self, *, fresh: bool = False) -> Point:
+        """Give where the log ends, with the log that it is."""
+        there = self.look(fresh=fresh)
+        return Point(there.ends(), there.log)
+
+    def commit(self, consumer: str, end: Point) -> None:
+        """Move the cursor of a consumer, if it is in this log."""
+        if not self.look().is_other_than(end):
+            self._log.commit(consumer, end.offsets)
 
     def next_end(
-        self, start: Offsets, rows_max: int | None, target: Offsets | None, seconds: float
+        self, start: Point, rows_max: int | None, target: Point | None, seconds: float
     ) -> Goal:
         """Say how far the next batch goes. If there is nothing, wait for it so long at the leader.
 
         With a ``target``, nothing behind that is read, and nothing is waited for.
         """
-        lost = self._losses(start)
-        start = skip(start, lost)
-        ends = self.ends()
-        if target is not None:
-            ends = at_most(ends, target)
-        elif ends == start:
-            with suppress(OffsetOutOfRange):  # Retention was faster: the plan says so.
-                self._log.runs(ends, 1, seconds)
-            ends = self.ends(fresh=True)
-        return Goal(advance(start, ends, rows_max), lost)
+        there = self.look()
+        if target is None and there.ends() == start.offsets:
+            with suppress(OffsetOutOfRange, NoSuchPartition):  # What is lost is looked up below.
+                self._log.runs(start.offsets, 1, seconds, after=there.log)
+            there = self.look(fresh=True)
+        begin, lost = self._begin(start, there)
+        self._check(lost)
+        ends = there.ends() if target is None else at_most(there.ends(), target.offsets)
+        return Goal(Point(advance(begin, ends, rows_max), there.log), lost)
 
-    def plan(self, start: Offsets, end: Offsets) -> tuple[list[Range], list[Range]]:
+    def plan(self, start: Point, end: Point) -> Plan:
         """Say what a batch reads and what it skips, which is warned of; raises ``DataLoss``."""
-        lost = self._losses({**dict.fromkeys(end, 0), **start})
+        offsets, there = {**dict.fromkeys(end.offsets, 0), **start.offsets}, self.look()
+        if there.is_other_than(end):
+            # It was planned before the other log began: that is for the next batch.
+            wanted, lost = list[Range](), gone_with_log(offsets, end.offsets)
+        else:
+            begin, lost = self._begin(Point(offsets, start.log), there)
+            gone = {each.partition for each in lost if each.end == GONE}
+            wanted = [each for each in ranges(begin, end.offsets) if each.partition not in gone]
+        self._check(lost)
         if lost:
             self._warn(lost)
-        gone = {each.partition for each in lost if each.end == GONE}
-        end = {number: offset for number, offset in end.items() if number not in gone}
-        return ranges(skip(start, lost), end), lost
+        return Plan(wanted, lost, there.log)
 
-    def _losses(self, start: Offsets) -> list[Range]:
-        lost = losses(start, self.spans())
+    def _begin(self, start: Point, there: There) -> tuple[Offsets, list[Range]]:
+        """Say where a batch begins, and what is lost before."""
+        if there.is_other_than(start):
+            begin = {number: span.start for number, span in there.spans.items()}
+            return begin, gone_with_log(start.offsets, {})
+        lost = losses(start.offsets, there.spans)
+        begin = skip(start.offsets, lost)
+        overwritten = self._overwritten(Point(begin, start.log), there.log.position)
+        return skip(begin, overwritten), lost + overwritten
+
+    def _overwritten(self, begin: Point, last: Position) -> list[Range]:
+        """Find where others have the offsets of entries that were read, and are lost.
+
+        That takes a lead by force, and so another term: in most batches nothing is asked.
+        """
+        log = begin.log
+        if log is None or (log.position.term == last.term and log.position <= last):
+            return []
+        places = {number: offset for number, offset in begin.offsets.items() if offset}
+        lost: list[Range] = []
+        while places:
+            try:
+                self._log.runs(places, 1, after=log)
+            except OffsetOutOfRange as error:
+                if not error.is_another_log and error.start < error.offset:
+                    lost.append(Range(error.partition, error.offset, error.start))
+                    del places[error.partition]
+                    continue
+            break  # What changed since it was looked up, the tasks are told.
+        return lost
+
+    def _check(self, lost: Sequence[Range]) -> None:
         if lost and self._fails_on_loss:
             raise DataLoss(explain_losses(self._log.name(), lost))
-        return lost
 
     def _warn(self, lost: Sequence[Range]) -> None:
         _logger.warning("failOnDataLoss is false: %s", describe_losses(self._log.name(), lost))
 
     # -- what a task does ------------------------------------------------------------------------
 
-    def read(self, wanted: Sequence[Range]) -> Iterator[Piece]:
+    def read(self, wanted: Sequence[Range], log: LogBookmark | None = None) -> Iterator[Piece]:
         """Read ranges of several partitions, of each in order; raises ``DataLoss``.
+
+        If ``log`` is another one now, or has lost what was there when they were planned, that is
+        a loss, too.
 
         While the caller does something with one answer, the next question is under way.
         """
         places: Offsets = {each.partition: each.start for each in wanted}
         ends = {each.partition: each.end for each in wanted}
         with ThreadPoolExecutor(1, "peermesh-spark-reads") as ahead:
-            answer = ahead.submit(self._ask, dict(places))
+            answer = ahead.submit(self._ask, dict(places), log)
             while places:
                 runs = answer.result()
                 found = list(take(runs, places, ends)) if isinstance(runs, list) else []
                 if not found:
-                    self._lose(places, ends, runs if isinstance(runs, OffsetOutOfRange) else None)
+                    self._lose(places, ends, None if isinstance(runs, list) else runs)
                 if places:
-                    answer = ahead.submit(self._ask, dict(places))
+                    answer = ahead.submit(self._ask, dict(places), log)
                 yield from found
 
-    def _ask(self, places: Offsets) -> list[Run] | OffsetOutOfRange:
+    def _ask(
+        self, places: Offsets, log: LogBookmark | None
+    ) -> list[Run] | OffsetOutOfRange | NoSuchPartition:
         try:
-            return self._log.runs(places)
-        except OffsetOutOfRange as error:
+            return self._log.runs(places, after=log)
+        except (OffsetOutOfRange, NoSuchPartition) as error:
             return error
 
     def _lose(
-        self, places: Offsets, ends: Mapping[int, int], error: OffsetOutOfRange | None
+        self, places: Offsets, ends: Offsets, error: OffsetOutOfRange | NoSuchPartition | None
     ) -> None:
-        """Go on behind what retention took, or behind the end of a log that has become shorter."""
-        if error is None or error.start < error.offset:
+        """Go on behind what retention took, or behind the end of a log that has become shorter.
+
+        Of another log there is nothing to read here.
+        """
+        if isinstance(error, NoSuchPartition) or (error is not None and error.is_another_log):
+            lost = gone_with_log(places, {number: ends[number] for number in places})
+            places.clear()
+        elif error is None or error.start < error.offset:
             # A range that ends before it begins: see ``losses``.
-            numbers = list(places) if error is None else [error.partition]
-            lost = [Range(each, ends[each], places.pop(each)) for each in numbers]
+            if error is None:
+                lost = [Range(each, ends[each], place) for each, place in places.items()]
+            else:
+                lost = [Range(error.partition, error.offset, error.start)]
+            for each in lost:
+                del places[each.partition]
         else:
             number, begin = error.partition, error.start
             lost = [Range(number, places[number], min(begin, ends[number]))]
             places[number] = begin
             if begin >= ends[number]:
                 del places[number]
-        if self._fails_on_loss:
-            raise DataLoss(explain_losses(self._log.name(), lost))
+        self._check(lost)
         self._warn(lost)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pyspark.sql.datasource import (
@@ -31,7 +31,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from peermesh.spark.filters import KeyFilter
-from peermesh.spark.offsets import SKIPPED, Offsets, Range, cut, from_json, rows_of, to_json
+from peermesh.spark.offsets import Point, Range, Written, cut, from_json, rows_of, to_json
 from peermesh.spark.options import (
     End,
     SourceOptions,
@@ -47,8 +47,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from peermesh.spark.joining import Membership
-    from peermesh.spark.reading import LogReader
+    from peermesh.spark.reading import LogReader, Plan
     from peermesh.spark.tables import Stretch
+    from stores.log.bookmarks import LogBookmark
 
 FORMAT: Final = "peermesh"
 PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
@@ -59,6 +60,8 @@ class LogPartition(InputPartition):
     """A task: what it reads of a log, several partitions or a part of one."""
 
     wanted: tuple[Range, ...]
+    log: LogBookmark
+    """Which log it was when the read was planned."""
 
 
 @dataclass
@@ -85,9 +88,10 @@ def _open(options: SourceOptions) -> LogReader:
     return LogReader(_join(options).log(options.log), fails_on_loss=options.fails_on_loss)
 
 
-def _tasks(options: SourceOptions, wanted: Sequence[Range]) -> list[InputPartition]:
+def _tasks(options: SourceOptions, plan: Plan) -> list[InputPartition]:
     _settle()
-    return [LogPartition(each) for each in cut(wanted, options.task_count(rows_of(wanted)))]
+    tasks = cut(plan.wanted, options.task_count(rows_of(plan.wanted)))
+    return [LogPartition(each, plan.log) for each in tasks]
 
 
 def _read(
@@ -99,7 +103,7 @@ def _read(
     if not isinstance(partition, LogPartition):  # Spark makes one where there is none.
         return iter(())
     assert options.log is not None, options
-    pieces = _open(options).read(partition.wanted)
+    pieces = _open(options).read(partition.wanted, partition.log)
     return _given(options, schema, log_batches(pieces, options.log, options.value_format))
 
 
@@ -142,7 +146,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._opened: LogReader | None = None
-        self._target: Offsets | None = None
+        self._target: Point | None = None
         self._unaccounted = 0
         """Entries that were found to be lost when how far their batch goes was in the checkpoint
         already: the next batch counts them."""
@@ -155,10 +159,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._opened = self._opened or _open(self._options)
         return self._opened
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+    def initialOffset(self) -> Written:  # noqa: N802 - Spark's name
         """Say where a query without a checkpoint begins."""
         starting = self._options.starting
-        return to_json(self._log().resolve(starting, End.EARLIEST, "startingOffsets"))
+        return to_json(self._log().point(starting, End.EARLIEST, "startingOffsets"))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Say how much a batch takes."""
@@ -167,39 +171,42 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Remember where the log ends now: nothing behind that is read."""
-        self._target = self._log().ends(fresh=True)
+        self._target = self._log().end(fresh=True)
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
+    def latestOffset(self, start: Written, limit: ReadLimit) -> Written:  # noqa: N802 - Spark's name
         """Say how far the next batch goes; waits at the leader while there is nothing."""
         rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         wait = self._options.poll_seconds
-        goal = self._log().next_end(from_json(start), rows_max, self._target, wait)
-        skipped = start.get(SKIPPED, 0) + rows_of(goal.lost)
-        if goal.ends != from_json(start):
-            skipped, self._unaccounted = skipped + self._unaccounted, 0
-        return to_json(goal.ends, skipped)
+        reader, begin = self._log(), from_json(start)
+        if self._target is not None and reader.look().is_other_than(self._target):
+            self.prepareForTriggerAvailableNow()
+        goal = reader.next_end(begin, rows_max, self._target, wait)
+        if goal.end.offsets == begin.offsets and not goal.lost:
+            return start  # Another text would be another batch.
+        skipped = begin.skipped + rows_of(goal.lost) + self._unaccounted
+        self._unaccounted = 0
+        return to_json(replace(goal.end, skipped=skipped))
 
-    def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+    def reportLatestOffset(self) -> Written:  # noqa: N802 - Spark's name
         """Say where the log ends, for the progress of the query."""
-        return to_json(self._log().ends())
+        return to_json(Point(self._log().look().ends()))
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+    def partitions(self, start: Written, end: Written) -> Sequence[InputPartition]:
         """Plan a batch."""
-        wanted, lost = self._log().plan(from_json(start), from_json(end))
-        accounted = end.get(SKIPPED, 0) - start.get(SKIPPED, 0)
-        self._unaccounted += max(0, rows_of(lost) - accounted)
-        return _tasks(self._options, wanted)
+        begin, goal = from_json(start), from_json(end)
+        plan = self._log().plan(begin, goal)
+        accounted = goal.skipped - begin.skipped
+        self._unaccounted += max(0, rows_of(plan.lost) - accounted)
+        return _tasks(self._options, plan)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read what a task has to read, in an executor."""
         return _read(self._options, self._schema, partition)
 
-    def commit(self, end: dict[str, int]) -> None:
+    def commit(self, end: Written) -> None:
         """Move the cursor of the consumer that was named, for whoever looks at lags."""
-        options = self._options
-        if options.consumer is not None and options.log is not None:
-            log = _join(options).log(options.log)
-            log.commit(options.consumer, from_json(end))
+        if self._options.consumer is not None:
+            self._log().commit(self._options.consumer, from_json(end))
 
 
 class LogRangeReader(DataSourceReader):
@@ -214,10 +221,9 @@ class LogRangeReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Plan: tasks of as many rows each."""
         options, reader = self._options, _open(self._options)
-        start = reader.resolve(options.starting, End.EARLIEST, "startingOffsets")
-        end = reader.resolve(options.ending, End.LATEST, "endingOffsets")
-        wanted, _ = reader.plan(start, end)
-        return _tasks(options, wanted)
+        start = reader.point(options.starting, End.EARLIEST, "startingOffsets")
+        end = reader.point(options.ending, End.LATEST, "endingOffsets")
+        return _tasks(options, reader.plan(start, end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read what a task has to read, in an executor."""

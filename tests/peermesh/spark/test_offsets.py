@@ -8,6 +8,7 @@ from hypothesis import given, strategies as st
 from peermesh.spark.offsets import (
     GONE,
     Piece,
+    Point,
     Range,
     advance,
     at_most,
@@ -23,6 +24,8 @@ from peermesh.spark.offsets import (
     task_count,
     to_json,
 )
+from stores.group.positions import Position
+from stores.log.bookmarks import LogBookmark
 from stores.log.partitions import Span
 from stores.log.runs import Run
 from wire.errors import InvalidData
@@ -53,8 +56,11 @@ def test_a_small_limit_starves_no_partition():
 
 
 def test_equal_offsets_are_equal_text_and_come_back():
-    assert list(to_json({10: 1, 2: 7})) == ["2", "10"]
-    assert from_json(to_json({10: 1, 2: 7})) == {10: 1, 2: 7}
+    assert list(to_json(Point({10: 1, 2: 7}))) == ["2", "10"]
+    point = Point({10: 1, 2: 7}, LogBookmark(b"\x0a\xff", Position(3, 40)), 5)
+    assert to_json(point) == {"2": 7, "10": 1, "skipped": 5, "log": "0aff:3:40"}
+    for each in (Point({10: 1, 2: 7}), Point({0: 1}, skipped=2), point):
+        assert from_json(to_json(each)) == each
 
 
 def test_losses_name_what_is_gone_and_what_was_never_there():
@@ -63,7 +69,7 @@ def test_losses_name_what_is_gone_and_what_was_never_there():
     assert lost == [Range(0, 2, 5), Range(1, 6, 4)]
     text = explain_losses("orders", lost)
     assert "orders, partition 0: the entries 2 to 4 are gone" in text
-    assert "partition 1: it ends at offset 4, and 6 was read already" in text
+    assert "partition 1: it goes on at offset 4, and 6 was wanted next" in text
     assert "failOnDataLoss" in text
     assert skip({0: 2, 1: 6, 2: 1}, lost) == {0: 5, 1: 4, 2: 1}
 
@@ -99,12 +105,6 @@ def test_offsets_and_partitions_that_are_not_there_are_refused_by_the_name_of_th
         InvalidData, match="option endingOffsets: partition 1 ends at offset 9, and"
     ):
         complete({1: 10}, spans, {0: 3, 1: 0}, "endingOffsets")
-
-
-def test_what_was_skipped_is_beside_the_partitions_and_is_none():
-    assert to_json({1: 7, 0: 3}) == {"0": 3, "1": 7}
-    assert to_json({0: 3}, 5) == {"0": 3, "skipped": 5}
-    assert from_json({"0": 3, "skipped": 5}) == {0: 3}
 
 
 @given(OFFSETS, st.integers(1, 12))

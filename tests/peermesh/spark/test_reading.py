@@ -6,9 +6,10 @@ import threading
 
 import pytest
 
-from peermesh.spark.offsets import GONE, Range
+from peermesh.blocking import Backend, Endpoint
+from peermesh.spark.offsets import ANEW, GONE, Point, Range, from_json, to_json
 from peermesh.spark.options import End, Explicit, Instant
-from peermesh.spark.reading import SPANS_SECONDS, DataLoss, Goal, LogReader
+from peermesh.spark.reading import SPANS_SECONDS, DataLoss, LogReader
 from peermesh.testing.time_limits import limit
 from stores.log.limits import FETCH_SIZE_MAX
 from wire.errors import InvalidData
@@ -26,6 +27,18 @@ def log(mesh):
 
 def reader(log, *, fails_on_loss=True):
     return LogReader(log, fails_on_loss=fails_on_loss)
+
+
+def next_end(found, start, rows_max=None, target=None, seconds=30):
+    """Say how far the next batch goes: its ends, and what is lost."""
+    point = None if target is None else Point(target)
+    goal = found.next_end(Point(start), rows_max, point, seconds)
+    return goal.end.offsets, goal.lost
+
+
+def plan(found, start, end):
+    made = found.plan(Point(start), Point(end))
+    return made.wanted, made.lost
 
 
 def offsets(log, *wanted, **options):
@@ -54,7 +67,7 @@ def test_places_are_found_in_every_partition(log):
 
 def test_offsets_that_are_given_are_checked_against_what_is_there_at_this_moment(log):
     found = reader(log)
-    assert found.ends() == {0: 10, 1: 0}
+    assert found.look().ends() == {0: 10, 1: 0}
     log.append("late", partition=0).result(timeout=limit())
     assert found.resolve(Explicit(((0, 11), (1, -2))), End.LATEST, STARTING) == {0: 11, 1: 0}
     text = (
@@ -66,10 +79,10 @@ def test_offsets_that_are_given_are_checked_against_what_is_there_at_this_moment
 
 def test_a_batch_goes_no_further_than_its_limit_and_its_target(log):
     found = reader(log)
-    assert found.next_end({0: 0, 1: 0}, None, None, 30) == Goal({0: 10, 1: 0}, [])
-    assert found.next_end({0: 0, 1: 0}, 4, None, 30) == Goal({0: 4, 1: 0}, [])
-    assert found.next_end({0: 5, 1: 0}, None, {0: 7, 1: 0}, 30) == Goal({0: 7, 1: 0}, [])
-    assert found.next_end({0: 7, 1: 0}, None, {0: 7, 1: 0}, 30) == Goal({0: 7, 1: 0}, [])
+    assert next_end(found, {0: 0, 1: 0}, None, None) == ({0: 10, 1: 0}, [])
+    assert next_end(found, {0: 0, 1: 0}, 4, None) == ({0: 4, 1: 0}, [])
+    assert next_end(found, {0: 5, 1: 0}, None, {0: 7, 1: 0}) == ({0: 7, 1: 0}, [])
+    assert next_end(found, {0: 7, 1: 0}, None, {0: 7, 1: 0}) == ({0: 7, 1: 0}, [])
 
 
 class Asked:
@@ -82,20 +95,20 @@ class Asked:
     def __getattr__(self, name):
         return getattr(self._log, name)
 
-    def offsets(self):
+    def marked_offsets(self):
         self.questions.append("offsets")
-        return self._log.offsets()
+        return self._log.marked_offsets()
 
-    def runs(self, positions, size=FETCH_SIZE_MAX, timeout=0.0):
+    def runs(self, positions, size=FETCH_SIZE_MAX, timeout=0.0, *, after=None):
         self.questions.append(("runs", dict(positions)))
         if timeout:
             self._log.append("new", partition=1)
-        return self._log.runs(positions, size, timeout)
+        return self._log.runs(positions, size, timeout, after=after)
 
 
 def test_where_there_is_nothing_it_waits_at_the_leader_and_does_not_ask_again(log):
     asked = Asked(log)
-    assert reader(asked).next_end({0: 10, 1: 0}, None, None, 30) == Goal({0: 10, 1: 1}, [])
+    assert next_end(reader(asked), {0: 10, 1: 0}) == ({0: 10, 1: 1}, [])
     assert asked.questions == ["offsets", ("runs", {0: 10, 1: 0}), "offsets"]
 
 
@@ -104,14 +117,14 @@ def test_a_batch_is_planned_with_one_question_and_the_next_one_with_another(log)
     found = LogReader(asked, fails_on_loss=True, clock=lambda: now[0])
     for at in (0.0, 5.0):
         now[0] = at
-        assert found.next_end({0: 0, 1: 0}, None, None, 0).ends == {0: 10, 1: 0}
+        assert next_end(found, {0: 0, 1: 0}, seconds=0) == ({0: 10, 1: 0}, [])
         now[0] = at + SPANS_SECONDS * 0.9
-        assert found.plan({0: 0, 1: 0}, {0: 10, 1: 0}) == ([Range(0, 0, 10)], [])
-        assert found.ends() == {0: 10, 1: 0}
+        assert plan(found, {0: 0, 1: 0}, {0: 10, 1: 0}) == ([Range(0, 0, 10)], [])
+        assert found.look().ends() == {0: 10, 1: 0}
     assert asked.questions == ["offsets"] * 2
     log.append("new", partition=1).result(timeout=limit())
-    assert found.ends() == {0: 10, 1: 0}
-    assert found.ends(fresh=True) == {0: 10, 1: 1}
+    assert found.look().ends() == {0: 10, 1: 0}
+    assert found.look(fresh=True).ends() == {0: 10, 1: 1}
 
 
 def test_a_task_reads_exactly_its_ranges_over_many_answers(log):
@@ -138,10 +151,10 @@ class Held:
     def name(self):
         return self._log.name()
 
-    def runs(self, positions):
+    def runs(self, positions, *, after=None):
         self.asked.release()
         assert self.may_answer.acquire(timeout=limit())
-        return self._log.runs(positions, 1)
+        return self._log.runs(positions, 1, after=after)
 
 
 def test_the_next_question_is_under_way_while_the_last_answer_is_looked_at(log):
@@ -158,36 +171,36 @@ def test_the_next_question_is_under_way_while_the_last_answer_is_looked_at(log):
 def test_what_retention_took_is_named_or_skipped(log):
     log.trim(0, 6).result(timeout=limit())
     for act in (
-        lambda: reader(log).plan({0: 2, 1: 0}, {0: 10, 1: 0}),
-        lambda: reader(log).next_end({0: 2, 1: 0}, None, None, 30),
+        lambda: plan(reader(log), {0: 2, 1: 0}, {0: 10, 1: 0}),
+        lambda: next_end(reader(log), {0: 2, 1: 0}),
         lambda: offsets(log, Range(0, 2, 10)),
     ):
         with pytest.raises(DataLoss, match="partition 0: the entries 2 to 5 are gone"):
             act()
     skipping = reader(log, fails_on_loss=False)
-    assert skipping.plan({0: 2, 1: 0}, {0: 10, 1: 0}) == ([Range(0, 6, 10)], [Range(0, 2, 6)])
-    assert skipping.next_end({0: 2, 1: 0}, 1, None, 30) == Goal({0: 7, 1: 0}, [Range(0, 2, 6)])
+    assert plan(skipping, {0: 2, 1: 0}, {0: 10, 1: 0}) == ([Range(0, 6, 10)], [Range(0, 2, 6)])
+    assert next_end(skipping, {0: 2, 1: 0}, 1) == ({0: 7, 1: 0}, [Range(0, 2, 6)])
     assert offsets(log, Range(0, 2, 8), fails_on_loss=False) == of(0, [6, 7])
     assert offsets(log, Range(0, 2, 4), fails_on_loss=False) == []
 
 
 def test_a_log_that_has_less_than_was_read_is_no_success(log):
-    with pytest.raises(DataLoss, match="it ends at offset 10, and 40 was read already"):
-        reader(log).next_end({0: 40, 1: 0}, None, None, 30)
+    with pytest.raises(DataLoss, match="it goes on at offset 10, and 40 was wanted next"):
+        next_end(reader(log), {0: 40, 1: 0})
     with pytest.raises(DataLoss):
         offsets(log, Range(0, 8, 12))
     skipping = reader(log, fails_on_loss=False)
-    goal = skipping.next_end({0: 40, 1: 0}, None, {0: 10, 1: 0}, 30)
-    assert goal == Goal({0: 10, 1: 0}, [Range(0, 40, 10)])
+    goal = next_end(skipping, {0: 40, 1: 0}, None, {0: 10, 1: 0})
+    assert goal == ({0: 10, 1: 0}, [Range(0, 40, 10)])
     assert offsets(log, Range(0, 8, 12), fails_on_loss=False) == of(0, [8, 9])
 
 
 def test_a_log_that_has_fewer_partitions_than_were_read_is_no_success(log, caplog):
     start, end = {0: 4, 1: 0, 2: 3}, {0: 9, 1: 0, 2: 8}
     for act in (
-        lambda: reader(log).next_end(start, None, None, 30),
-        lambda: reader(log).plan(start, end),
-        lambda: reader(log).plan({0: 4, 1: 0}, end),
+        lambda: next_end(reader(log), start),
+        lambda: plan(reader(log), start, end),
+        lambda: plan(reader(log), {0: 4, 1: 0}, end),
     ):
         with pytest.raises(
             DataLoss, match="log orders, partition 2: the log has no such partition"
@@ -195,8 +208,8 @@ def test_a_log_that_has_fewer_partitions_than_were_read_is_no_success(log, caplo
             act()
     skipping = reader(log, fails_on_loss=False)
     lost = [Range(2, 3, GONE)]
-    assert skipping.next_end(start, None, None, 30) == Goal({0: 10, 1: 0}, lost)
-    assert skipping.plan(start, end) == ([Range(0, 4, 9)], lost)
+    assert next_end(skipping, start) == ({0: 10, 1: 0}, lost)
+    assert plan(skipping, start, end) == ([Range(0, 4, 9)], lost)
     assert "partition 2: the log has no such partition any more" in caplog.text
 
 
@@ -204,10 +217,156 @@ def test_what_is_skipped_is_warned_of_with_its_ranges(log, caplog):
     log.append_batch(list(range(10)), partition=1).result(timeout=limit())
     log.trim(0, 6).result(timeout=limit())
     log.trim(1, 3).result(timeout=limit())
-    reader(log, fails_on_loss=False).plan({0: 2, 1: 0}, {0: 10, 1: 10})
+    plan(reader(log, fails_on_loss=False), {0: 2, 1: 0}, {0: 10, 1: 10})
     found = offsets(log, Range(0, 0, 7), Range(1, 0, 2), fails_on_loss=False)
     assert found == of(0, [6])
     planned, *read = [record.getMessage() for record in caplog.records]
     assert "log orders, partition 0: the entries 2 to 5 are gone" in planned
     assert "log orders, partition 1: the entries 0 to 2 are gone" in planned
     assert ["entries 0 to 5" in read[0], "entries 0 to 1" in read[1]] == [True, True]
+
+
+# Another log, or one of which entries are lost.
+
+
+class Kept:
+    """A log that begins anew under its name, and a reader of it elsewhere."""
+
+    def __init__(self, endpoint, log):
+        self.endpoint, self.log = endpoint, log
+        self.keeper = endpoint.attach_log("orders", partitions=2)
+
+    def fill(self, *counts):
+        for partition, count in enumerate(counts):
+            self.keeper.append_batch(["x"] * count, partition=partition).result(timeout=limit())
+
+    def begin_anew(self, *counts, partitions=2):
+        self.keeper.close()
+        self.keeper = self.endpoint.attach_log("orders", partitions=partitions, fresh=True)
+        self.fill(*counts)
+
+    def reader(self, *, fails_on_loss=True):
+        return LogReader(self.log, fails_on_loss=fails_on_loss)
+
+    def end(self):
+        """Give where it ends, as a checkpoint has it."""
+        return from_json(to_json(self.reader().end()))
+
+
+@pytest.fixture
+def kept(mesh):
+    endpoint, peers = mesh
+    with Endpoint() as other:
+        host, _, port = peers.rpartition(":")
+        assert other.peer(host, int(port), timeout=limit())
+        yield Kept(endpoint, other.attach_log_proxy("orders", patience=limit(60)))
+
+
+def test_another_log_is_no_success_and_is_read_from_its_beginning(kept, caplog):
+    kept.fill(10, 5)
+    start, old = kept.end(), Point({0: 10, 1: 5})
+    assert next_end(kept.reader(), {0: 10, 1: 5}, seconds=0) == ({0: 10, 1: 5}, [])
+    kept.begin_anew(30, 20)
+    kept.keeper.trim(1, 3).result(timeout=limit())
+    there = Point({0: 30, 1: 20})
+    for act in (
+        lambda: kept.reader().next_end(start, None, None, 30),
+        lambda: kept.reader().plan(start, kept.end()),
+    ):
+        with pytest.raises(DataLoss, match="0: another log began under this name, and offset 10"):
+            act()
+    skipping = kept.reader(fails_on_loss=False)
+    goal = skipping.next_end(start, None, None, 30)
+    assert goal.end == kept.end()
+    assert goal.end.offsets == there.offsets
+    plan = skipping.plan(start, goal.end)
+    assert plan.wanted == [Range(0, 0, 30), Range(1, 3, 20)]
+    assert plan.lost == goal.lost == [Range(0, 10, ANEW), Range(1, 5, ANEW)]
+    assert "partition 1: another log began under this name, and offset 5 was" in caplog.text
+    assert kept.reader().plan(old, there).wanted == [Range(0, 10, 30), Range(1, 5, 20)], (
+        "offsets of no certain log are taken as they are"
+    )
+    assert kept.reader().next_end(goal.end, None, None, 0).end == goal.end
+
+
+def test_a_log_of_which_nothing_was_read_may_begin_anew(kept):
+    start = kept.end()
+    kept.begin_anew(1, 2, 3, partitions=3)
+    goal = kept.reader().next_end(start, None, None, 30)
+    assert (goal.end, goal.lost) == (kept.end(), [])
+    assert kept.reader().plan(start, goal.end).wanted == [
+        Range(0, 0, 1), Range(1, 0, 2), Range(2, 0, 3),
+    ]  # fmt: skip
+
+
+def test_a_batch_of_a_log_that_is_gone_is_read_in_no_other(kept, caplog):
+    start = kept.end()
+    kept.fill(10, 5)
+    end = kept.end()
+    planned = kept.reader().plan(start, end)
+    assert len(list(kept.reader().read(planned.wanted, planned.log))) == 2
+    kept.begin_anew(30, 20)
+    gone = [Range(0, 0, 10), Range(1, 0, 5)]
+    with pytest.raises(DataLoss, match="partition 0: the entries 0 to 9 are gone"):
+        kept.reader().plan(start, end)
+    with pytest.raises(DataLoss, match="another log began under this name"):
+        list(kept.reader().read([Range(0, 3, 10)], planned.log))
+    skipping = kept.reader(fails_on_loss=False)
+    assert list(skipping.read(planned.wanted, planned.log)) == []
+    assert "partition 1: the entries 0 to 4 are gone" in caplog.text
+    plan = skipping.plan(start, end)
+    assert (plan.wanted, plan.lost) == ([], gone)
+    assert skipping.plan(end, skipping.next_end(end, None, None, 30).end).wanted == [
+        Range(0, 0, 30), Range(1, 0, 20),
+    ]  # fmt: skip
+
+
+def test_a_partition_that_another_log_lacks_is_lost_where_it_is_read(kept):
+    kept.fill(10, 5)
+    planned = kept.reader().plan(Point({}), kept.end())
+    kept.begin_anew(30, partitions=1)
+    with pytest.raises(DataLoss, match="partition 1: the entries 0 to 4 are gone"):
+        list(kept.reader().read(planned.wanted[1:], planned.log))
+    assert list(kept.reader(fails_on_loss=False).read(planned.wanted[1:], planned.log)) == []
+
+
+def test_a_cursor_is_not_moved_in_another_log(kept):
+    kept.fill(10, 5)
+    end = kept.end()
+    kept.reader().commit("job", end)
+    kept.log.append("x").result(timeout=limit())
+    assert kept.keeper.committed("job") == {0: 10, 1: 5}
+    kept.begin_anew(30, 20)
+    kept.reader().commit("job", end)
+    kept.log.append("x").result(timeout=limit())
+    assert kept.keeper.committed("job") == {}
+
+
+def test_where_entries_were_lost_with_their_leader_others_under_their_offsets_are_read(
+    kept, tmp_path
+):
+    place = {"backend": Backend.SQLite, "path": tmp_path / "copy.db"}
+    kept.fill(4, 4)
+    with Endpoint() as heir:
+        assert kept.endpoint.peer("127.0.0.1", heir.listen(), timeout=limit())
+        copy = heir.attach_log_clone("orders", **place)
+        assert copy.await_idle(timeout=limit())
+        copy.close()
+        kept.fill(3)
+        start = kept.end()
+        kept.fill(3, 1)
+        planned = kept.reader().plan(start, kept.end())
+        kept.keeper.close()
+        copy = heir.attach_log_clone("orders", **place)
+        copy.promote(force=True)
+        copy.append_batch(["other"] * 20, partition=0).result(timeout=limit())
+        copy.append_batch(["other"] * 20, partition=1).result(timeout=limit())
+        with pytest.raises(DataLoss, match="partition 0: it goes on at offset 4, and 7 was wanted"):
+            kept.reader().next_end(start, None, None, 30)
+        with pytest.raises(DataLoss, match="partition 0: it goes on at offset 4, and 7 was wanted"):
+            list(kept.reader().read(planned.wanted, planned.log))
+        skipping = kept.reader(fails_on_loss=False)
+        goal = skipping.next_end(start, None, None, 30)
+        assert (goal.end.offsets, goal.lost) == ({0: 24, 1: 24}, [Range(0, 7, 4)])
+        assert skipping.plan(start, goal.end).wanted == [Range(0, 4, 24), Range(1, 4, 24)]
+        assert kept.reader().next_end(goal.end, None, None, 0).lost == []

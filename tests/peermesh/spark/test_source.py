@@ -76,6 +76,11 @@ class Stream:
         query = self.finish(writer, self.folder / "checkpoint", str(self.folder / "out"))
         return [json.loads(progress.json) for progress in query.recentProgress]
 
+    def written(self):
+        """Give the files with the ends of batches, in order."""
+        found = (self.folder / "checkpoint" / "offsets").glob("[0-9]*")
+        return sorted(found, key=lambda path: int(path.name))
+
     def offsets(self):
         found = self.spark.read.json(str(self.folder / "out"))
         return rows(found.select("partition", "offset"))
@@ -202,13 +207,57 @@ def test_a_stopped_job_that_retention_overtook_is_told_or_skips(stream, orders):
     batches = stream.run(failOnDataLoss="false")
     skipped = [summarize("job", json.dumps(batch)).skipped for batch in batches]
     assert (sum(skipped), skipped.count(3)) == (3, 1)
-    assert batches[0]["sources"][0]["endOffset"] == {"0": 10, "1": 10, "skipped": 3}
+    end = batches[0]["sources"][0]["endOffset"]
+    assert end == {"0": 10, "1": 10, "skipped": 3, "log": end["log"]}
     assert [summarize("job", json.dumps(each)).lag for each in batches] == [0] * len(batches)
     fill(log, 10, 1)
     assert sum(summarize("job", json.dumps(batch)).skipped for batch in stream.run()) == 0
     assert stream.offsets() == [(0, offset) for offset in range(11)] + [
         (1, offset) for offset in (*range(5), 8, 9, 10)
     ]
+
+
+def test_a_stream_whose_log_began_anew_is_told_or_reads_the_new_one_whole(stream, orders, mesh):
+    from pyspark.errors import StreamingQueryException
+
+    log, _ = orders
+    fill(log, 0, 5)
+    stream.run()
+    log.close()
+    log = mesh[0].attach_log("orders", partitions=2, fresh=True)
+    fill(log, 0, 8)
+    with pytest.raises(StreamingQueryException, match="another log began under this name, and off"):
+        stream.run()
+    assert len(stream.offsets()) == 10
+    batches = stream.run(failOnDataLoss="false")
+    assert sum(batch["numInputRows"] for batch in batches) == 16
+    fill(log, 8, 1)
+    stream.run()
+    twice = Counter((partition, offset) for partition in (0, 1) for offset in range(5))
+    once = Counter((partition, offset) for partition in (0, 1) for offset in range(9))
+    assert Counter(stream.offsets()) == twice + once
+
+
+def test_a_checkpoint_of_before_is_taken_as_it_is_and_knows_its_log_with_the_next_batch(
+    stream, orders
+):
+    log, _ = orders
+    fill(log, 0, 5)
+    stream.run()
+    first, *_ = written = stream.written()
+    *head, line = first.read_text().splitlines()
+    offsets = json.loads(line)
+    group = offsets.pop("log").partition(":")[0]
+    first.write_text("\n".join([*head, json.dumps(offsets)]))
+    (first.parent / f".{first.name}.crc").unlink()
+    assert not any(batch["numInputRows"] for batch in stream.run())
+    assert stream.written() == written, "what has no log is no other batch for that"
+    fill(log, 5, 1)
+    stream.run()
+    *_, last = stream.written()
+    assert json.loads(last.read_text().splitlines()[-1])["log"].startswith(group)
+    places = [(partition, offset) for partition in (0, 1) for offset in range(6)]
+    assert stream.offsets() == places
 
 
 class Keeper:
