@@ -329,10 +329,10 @@ GATEWAYS = [
     Safeguard(
         "uploads that are cut are given up",
         "each broken connection leaves the chunks of a file in the store for ever",
-        "peermesh/gateways/webhdfs/service.py",
-        "            self._abandon(upload)\n",
-        "            pass\n",
-        ("tests/peermesh/gateways/webhdfs/test_gateway.py",),
+        "peermesh/gateways/webhdfs/collection.py",
+        "            is_lost = number not in under_way\n",
+        "            is_lost = False\n",
+        ("tests/peermesh/gateways/webhdfs/test_service.py",),
     ),
     Safeguard(
         "chunks come only while their upload is noted",
@@ -381,8 +381,8 @@ GATEWAYS = [
         "uploads of a gateway that lives are left to it",
         "a second gateway collects the chunks of a file that the first one still takes in",
         "peermesh/gateways/webhdfs/collection.py",
-        "        if view.get(gateway_key(str(uploader))) is None:\n",
-        "        if True:\n",
+        "            is_lost = view.get(gateway_key(str(uploader))) is None\n",
+        "            is_lost = True\n",
         ("tests/peermesh/gateways/webhdfs/test_gateway.py",),
     ),
     Safeguard(

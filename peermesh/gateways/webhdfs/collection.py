@@ -6,7 +6,7 @@ goes on with it. Two that do the same step at once do it twice, which changes no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from peermesh.gateways.webhdfs.changes import discard
 from peermesh.gateways.webhdfs.contents import ALL_OF, STRETCH, collect_stretch
@@ -76,11 +76,19 @@ def _collect_directory(view: View, number: int) -> Batch:
     return batch if entries else batch.erase(garbage_key(number))
 
 
-def lost_upload(view: View) -> Batch | None:
-    """Give up an upload of a gateway that is gone; ``None`` if there is none."""
+def lost_upload(view: View, here: str, under_way: Collection[int]) -> Batch | None:
+    """Give up an upload that has ended, or whose gateway is gone; ``None`` if there is none.
+
+    Of the gateway ``here`` only those are not lost that are ``under_way``.
+    """
     for key, uploader in view.scan(UPLOADS_PREFIX, COLLECTED_COUNT):
-        if view.get(gateway_key(str(uploader))) is None:
-            return abandon_upload(_number(key))
+        number = _number(key)
+        if uploader == here:
+            is_lost = number not in under_way
+        else:
+            is_lost = view.get(gateway_key(str(uploader))) is None
+        if is_lost:
+            return abandon_upload(number)
     return None
 
 

@@ -106,4 +106,5 @@ PRESENT_SECONDS: Final = 15.0
 """How often a gateway with uploads under way says so: three of these words may fail."""
 
 LOOK_SECONDS: Final = 60.0
-"""How often a gateway looks for what others have left behind: it is a scan of two prefixes."""
+"""How often a gateway looks for what was left behind, by others or while the store had no leader:
+it is a scan of two prefixes."""

@@ -127,7 +127,7 @@ class Service:
     """The file system that a store holds."""
 
     def __init__(self, store: FileStore, name: str) -> None:
-        """Serve a store; uploads bear the name of what serves."""
+        """Serve a store; uploads bear the name of what serves, which no other has."""
         self._store = store
         self._name = name
         self.tree = Tree(StoreView(store))
@@ -320,11 +320,13 @@ class Service:
         replaced = self.check(request)
         receiving = trio.CancelScope()
         upload = uploads.Upload(next(_numbers()), trio.current_time(), receiving.cancel)
+        transfer = _Transfer(self._store, upload.number, self._name)
         try:
             with self._errors_told():
-                await self._write(request, upload, pieces, receiving)
+                await self._write(request, upload, pieces, transfer, receiving)
         except BaseException:
-            self._abandon(upload)
+            if upload.is_begun:
+                transfer.call_when_settled(self.has_garbage)
             raise
         finally:
             self.uploads.give_back(upload)
@@ -336,9 +338,9 @@ class Service:
         request: Create | Append,
         upload: uploads.Upload,
         pieces: AsyncIterator[bytes],
+        transfer: _Transfer,
         receiving: trio.CancelScope,
     ) -> None:
-        transfer = _Transfer(self._store, upload.number, self._name)
         with receiving:
             await self._receive(upload, pieces, transfer)
         if receiving.cancel_called:  # Perhaps when all had just come: its room is taken.
@@ -375,20 +377,12 @@ class Service:
             return changes.create(self.tree, request, content, _numbers(), _now_ms())
         return joining.append(self.tree, request, content, _numbers(), _now_ms())
 
-    def _abandon(self, upload: uploads.Upload) -> None:
-        """Have its chunks collected: asked without waiting, since a cancelled task may not wait."""
-        if upload.is_begun and self.is_active():
-            batch = uploads.abandon_upload(upload.number)
-            runner = self._store.runner
-            request = self._store.part.core.requests.batch(batch.guards, batch.steps, batch.others)
-            runner.ask(request).wake_when_resolved(self.has_garbage)
-
     async def collect(self) -> bool:
         """Do one step of the collection; false if nothing is left, or none leads."""
         if not self.is_active():
             return False
         await self._level()
-        lost = collection.lost_upload(self.tree.view)
+        lost = collection.lost_upload(self.tree.view, self._name, self.uploads.numbers)
         batch = collection.next_step(self.tree.view) if lost is None else lost
         if batch is None:
             return False
@@ -430,6 +424,13 @@ class _Transfer:
         if self._count:
             await self._send()
         await self._await_last()
+
+    def call_when_settled(self, then: Callable[[], None]) -> None:
+        """Call once it is known what became of the batch that is under way, if one is."""
+        if self._receipt is None:
+            then()
+        else:
+            self._receipt.wake_when_resolved(then)
 
     async def _send(self) -> None:
         await self._await_last()

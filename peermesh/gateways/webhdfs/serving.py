@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
 
 import trio
 
@@ -54,9 +53,6 @@ from wire.logs import logger_of
 
 logger = logger_of("peermesh.gateways.webhdfs")
 
-_PROCESS: Final = secrets.token_hex(8)
-"""Who uploads: what another process has begun, and not ended, is lost."""
-
 
 @dataclass(frozen=True, slots=True)
 class GatewayStatistics:
@@ -98,7 +94,7 @@ class WebHDFSGateway:
         self._identifier = Identifier(access, guard)
         self._access = access
         self._network = network
-        self._service = Service(store, _PROCESS)
+        self._service = Service(store, secrets.token_hex(8))
         self._requests: Counter[str] = Counter()
         self._refusals: Counter[str] = Counter()
         self._acceptor = Acceptor(network, members_max=CONNECTIONS_MAX)

@@ -26,6 +26,11 @@ class UploadBudget:
         self.used = 0
         self._taken: dict[Upload, int] = {}
 
+    @property
+    def numbers(self) -> set[int]:
+        """The files of which chunks are in the store, or are to be there."""
+        return {each.number for each in self._taken}
+
     def take(self, upload: Upload, size: int, max_bytes: int | None, now: float) -> list[Upload]:
         """Take in more of an upload; give those that have to end for it, whose room is taken.
 

@@ -10,7 +10,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from endpoint.replicas.stores.store import Store
-from peermesh import Endpoint
+from peermesh import Backend, Endpoint
 from peermesh.gateways.refusals import Busy, Refusal
 from peermesh.gateways.webhdfs import service
 from peermesh.gateways.webhdfs.errors import Full, Impossible
@@ -23,6 +23,8 @@ from peermesh.gateways.webhdfs.limits import (
 from peermesh.gateways.webhdfs.nodes import gateway_key
 from peermesh.gateways.webhdfs.requests import Append, Create
 from peermesh.gateways.webhdfs.service import Service
+from peermesh.testing.time_limits import limit
+from tests.waiting import until
 
 NAME = "here"
 BATCH = UPLOAD_BATCH_CHUNKS
@@ -165,6 +167,43 @@ async def test_a_change_that_others_are_always_faster_than_is_to_be_tried_again(
     assert times[0] == times[1], "once may be no race"
     assert CHANGE_SECONDS / 2 < times[-1] - began < CHANGE_SECONDS
     assert len(times) < 200
+
+
+async def test_an_upload_that_is_cut_while_no_leader_is_there_is_collected_by_its_gateway(tmp_path):
+    place = {"backend": Backend.SQLite, "path": tmp_path / "files.db"}
+    async with trio.open_nursery() as nursery, Endpoint() as far, Endpoint() as near:
+        assert await near.peer("127.0.0.1", await far.listen(), timeout=limit())
+        leader = await far.attach_master("files", **place)
+        async with near.attach_clone("files") as store:
+            here, cut = Service(store, NAME), trio.CancelScope()
+
+            async def upload(name, chunks, scope):
+                with scope:
+                    await write(here, create(name), pieces(chunks, 0, then=trio.sleep_forever))
+
+            async def chunks(count):
+                """Wait until the leader has so many."""
+                with trio.fail_after(limit()):
+                    while (await kinds(leader)).count("chunk") != count:
+                        await trio.lowlevel.checkpoint()
+
+            await here.prepare()
+            nursery.start_soon(upload, "other", BATCH + 1, trio.CancelScope())
+            await chunks(BATCH)
+            nursery.start_soon(upload, "cut", BATCH + 1, cut)
+            await chunks(2 * BATCH)
+            await leader.close()
+            with trio.fail_after(limit()):
+                await until(lambda: not here.is_active())
+            cut.cancel()
+            leader = await far.attach_master("files", **place)
+            with trio.fail_after(limit()):
+                await until(here.is_active)
+            while await here.collect():
+                pass
+            found = await kinds(leader)
+            assert (found.count("upload"), found.count("chunk")) == (1, BATCH), "of the other"
+            nursery.cancel_scope.cancel()
 
 
 class Stalling:
