@@ -26,7 +26,7 @@ from peermesh.spark.records import (
     unit_key,
     units_prefix,
 )
-from peermesh.spark.turns import Place, Turns
+from peermesh.spark.turns import LastTurns, Place
 from stores.batch import Batch
 from wire.encoding import encode
 from wire.errors import GuardFailed, InvalidData
@@ -46,7 +46,7 @@ QUERY_ID = "sql.streaming.queryId"
 RUN_ID = "spark.jobGroup.id"
 """Of the jobs of a query that is a stream, Spark names the group after the run of the query."""
 
-_turns = Turns()
+_turns = LastTurns()
 _lock = threading.Lock()
 
 

@@ -15,7 +15,7 @@ PLACES_MAX: Final = 1_000
 """Places that are remembered, of queries that went on lately: some hundred bytes each."""
 
 
-class Turns:
+class LastTurns:
     """The last turn at each place."""
 
     def __init__(self) -> None:

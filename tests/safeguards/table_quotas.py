@@ -140,9 +140,9 @@ QUOTAS = [
     Safeguard(
         "WebHDFS: uploads whose room is given to others end",
         "what stalled goes on beside those that have its room, and together they fill the store",
-        "peermesh/gateways/webhdfs/service.py",
-        "                stalled.stop()\n",
-        "                pass\n",
+        "peermesh/gateways/webhdfs/uploads.py",
+        "            each.stop()\n",
+        "            pass\n",
         ("tests/peermesh/gateways/webhdfs/test_service.py",),
     ),
     Safeguard(

@@ -61,7 +61,7 @@ from peermesh.gateways.webhdfs.requests import (
     changed_paths,
 )
 from peermesh.gateways.webhdfs.tree import Tree
-from peermesh.gateways.webhdfs.turns import Turns, pause_seconds, too_busy
+from peermesh.gateways.webhdfs.turns import PathTurns, pause_seconds, too_busy
 from stores.batch import Batch
 from stores.order import prefix_range
 from stores.scanning import PAGE_COUNT_MAX, Span, make_span
@@ -132,7 +132,7 @@ class Service:
         self._name = name
         self.tree = Tree(StoreView(store))
         self.uploads = uploads.UploadBudget()
-        self._turns = Turns()
+        self._turns = PathTurns()
         self.has_garbage: Callable[[], None] = lambda: None
         """Called when there is something to collect."""
 
@@ -358,8 +358,7 @@ class Service:
         """Have the store keep what comes of an upload, until all has come."""
         quota = self._store.statistics().max_bytes  # A later one is for uploads that begin later.
         async for piece in pieces:
-            for stalled in self.uploads.take(upload, len(piece), quota, trio.current_time()):
-                stalled.stop()
+            self.uploads.take(upload, len(piece), quota, trio.current_time())
             if chunks := upload.feed(piece):
                 upload.waits_since = math.inf
                 await transfer.store(chunks)

@@ -17,7 +17,7 @@ from peermesh.gateways.webhdfs.limits import CHANGE_SECONDS, PAUSE_SECONDS
 from peermesh.gateways.webhdfs.paths import Path, path_text
 
 
-class Turns:
+class PathTurns:
     """Who is at work on which path. Paths that are at rest are not known here."""
 
     def __init__(self) -> None:

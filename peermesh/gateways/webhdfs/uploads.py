@@ -31,14 +31,14 @@ class UploadBudget:
         """The files of which chunks are in the store, or are to be there."""
         return {each.number for each in self._taken}
 
-    def take(self, upload: Upload, size: int, max_bytes: int | None, now: float) -> list[Upload]:
-        """Take in more of an upload; give those that have to end for it, whose room is taken.
+    def take(self, upload: Upload, size: int, max_bytes: int | None, now: float) -> None:
+        """Take in more of an upload, and stop others that stalled if it needs their room.
 
-        ``max_bytes`` is the quota of the store. Raises ``Full``, and then none has to end.
+        ``max_bytes`` is the quota of the store. Raises ``Full``, and then stops none.
         """
         length = upload.length + size
         if length <= CHUNK_SIZE:
-            return []
+            return
         most = FILE_SIZE_MAX if max_bytes is None else int(max_bytes * UPLOADS_SHARE)
         wanted = length - self._taken.get(upload, 0)
         missing = self.used + wanted - most
@@ -50,9 +50,9 @@ class UploadBudget:
             )
         for each in ended:
             self.give_back(each)
+            each.stop()
         self._taken[upload] = length
         self.used += wanted
-        return ended
 
     def _stalled(self, upload: Upload, missing: int, now: float) -> list[Upload]:
         """Give other uploads that stalled, the first ones first, until they free so much."""

@@ -10,7 +10,7 @@ import pytest
 from peermesh import Batch
 from peermesh.spark import JobFenced, Ledger, ReplayConflict, fingerprint, upsert_batch
 from peermesh.spark.records import Mark, is_reserved, read_mark, sink_key
-from peermesh.spark.turns import PLACES_MAX, Turns
+from peermesh.spark.turns import PLACES_MAX, LastTurns
 from peermesh.testing.time_limits import limit
 from wire.errors import InvalidData
 
@@ -112,7 +112,7 @@ def test_a_second_upsert_of_a_batch_is_refused_and_a_name_makes_it_another(store
 
 
 def test_a_process_remembers_the_turns_of_the_latest_queries():
-    turns = Turns()
+    turns = LastTurns()
     assert not turns.take(("old",), "run", 0, "f")
     for number in range(PLACES_MAX - 1):
         assert not turns.take((f"q{number}",), "run", 0, "f")

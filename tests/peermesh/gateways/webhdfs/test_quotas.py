@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -83,10 +84,12 @@ def test_unfinished_uploads_leave_room_for_others(
     assert gateway.statistics().upload_bytes == 0
 
 
-def begun(budget: UploadBudget, length: int, now: float = 0.0) -> Upload:
+def begun(
+    budget: UploadBudget, length: int, now: float = 0.0, then: Callable[[], None] = lambda: None
+) -> Upload:
     """Give an upload of which so much came then; the store may have 100 chunks."""
-    upload = Upload(1, now)
-    assert budget.take(upload, length, 100 * CHUNK_SIZE, now) == []
+    upload = Upload(1, now, then)
+    budget.take(upload, length, 100 * CHUNK_SIZE, now)
     upload.feed(bytes(length))
     return upload
 
@@ -117,21 +120,26 @@ def test_what_is_less_than_a_chunk_takes_nothing_of_the_budget() -> None:
 
 def test_uploads_that_stalled_first_end_when_others_need_their_room() -> None:
     budget, chunk = UploadBudget(), CHUNK_SIZE
-    second, first, third = (begun(budget, 15 * chunk, now) for now in (2, 1, 3))
+    stopped: list[int] = []
+    _, first, third = (
+        begun(budget, 15 * chunk, now, partial(stopped.append, now)) for now in (2, 1, 3)
+    )
     waits = begun(budget, 2 * chunk, 0)
     waits.waits_since = math.inf  # For the store: that is nothing that its client could mend.
     fresh = Upload(2, 50)
     late = STALLED_SECONDS + 2.5
     with pytest.raises(Full):
         budget.take(fresh, 4 * chunk, 100 * chunk, STALLED_SECONDS + 0.9)
-    assert budget.take(fresh, 3 * chunk, 100 * chunk, late) == []
+    budget.take(fresh, 3 * chunk, 100 * chunk, late)
     assert budget.used == 50 * chunk
     fresh.feed(bytes(3 * chunk))
     with pytest.raises(Full):
         budget.take(fresh, 31 * chunk, 100 * chunk, late)
-    assert budget.used == 50 * chunk, "what would not be enough ends none"
-    assert budget.take(fresh, 16 * chunk, 100 * chunk, late) == [first, second]
+    assert (budget.used, stopped) == (50 * chunk, []), "what would not be enough ends none"
+    budget.take(fresh, 16 * chunk, 100 * chunk, late)
+    assert stopped == [1, 2]
     assert budget.used == (3 + 16 + 15 + 2) * chunk
     budget.give_back(first)
     assert budget.used == (3 + 16 + 15 + 2) * chunk
-    assert budget.take(third, 14 * chunk, 100 * chunk, late + 10) == []
+    budget.take(third, 14 * chunk, 100 * chunk, late + 10)
+    assert stopped == [1, 2]

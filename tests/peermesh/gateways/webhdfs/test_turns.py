@@ -11,13 +11,13 @@ from trio.testing import wait_all_tasks_blocked
 from peermesh.gateways.refusals import Busy
 from peermesh.gateways.webhdfs.limits import CHANGE_SECONDS, PAUSE_SECONDS
 from peermesh.gateways.webhdfs.requests import Append, Concat, Rename, RenameStyle, changed_paths
-from peermesh.gateways.webhdfs.turns import Turns, pause_seconds
+from peermesh.gateways.webhdfs.turns import PathTurns, pause_seconds
 
 A, B, C = ("d", "a"), ("d", "b"), ("d", "c")
 
 
 async def test_one_path_has_one_turn_at_a_time_in_order_and_others_have_theirs() -> None:
-    turns, begun = Turns(), list[int]()
+    turns, begun = PathTurns(), list[int]()
     may_end = trio.Event()
 
     async def change(number: int) -> None:
@@ -38,7 +38,7 @@ async def test_one_path_has_one_turn_at_a_time_in_order_and_others_have_theirs()
 
 
 async def test_two_that_want_the_same_two_paths_do_not_wait_for_each_other() -> None:
-    turns = Turns()
+    turns = PathTurns()
 
     async def change(*paths: tuple[str, ...]) -> None:
         for _ in range(5):
@@ -51,7 +51,7 @@ async def test_two_that_want_the_same_two_paths_do_not_wait_for_each_other() -> 
 
 
 async def test_a_turn_that_does_not_come_is_refused_in_time_and_lets_go(autojump_clock) -> None:
-    turns = Turns()
+    turns = PathTurns()
 
     async def change_for_ever(task_status: trio.TaskStatus[None]) -> None:
         async with turns.of([B], math.inf):
