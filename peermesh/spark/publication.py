@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from peermesh.blocking import Log
@@ -31,7 +31,7 @@ from stores.batch import Batch
 from stores.log.limits import APPEND_COUNT_MAX, PRODUCER_WINDOW
 from stores.log.runs import partition_of
 from wire.encoding import encode
-from wire.errors import GuardFailed, InvalidData
+from wire.errors import GuardFailed, InvalidData, SequenceUnknown
 from wire.limits import MIB
 from wire.scalars import shorten
 from wire.values import Value
@@ -225,17 +225,31 @@ def publish_in_log(
     of this call alone then, and as long as it lasts, the handle of the log asks again for what has
     no receipt, and has it once.
     """
-    count, number = log.partition_count(), batch if is_repeatable else None
+    number = batch if is_repeatable else None
+    try:
+        for place, found in _places_of(query, rows, log.partition_count()):
+            _append(log, place, number, found, seconds)
+    except SequenceUnknown as error:
+        raise SequenceUnknown(
+            f"log {log.name()}: whether batch {batch} of {query} was written is not known any more:"
+            f" {error}. If its rows are not there, write them with another writeId, or start the"
+            " stream with a new checkpoint"
+        ) from None
+
+
+def _places_of(
+    query: str, rows: Sequence[Row], count: int
+) -> Iterator[tuple[tuple[str, int], list[Row]]]:
+    """Give the producers that append some rows, each with its partition, and which rows."""
     without = [row for row in rows if row[0] is None]
     if without:
-        partition = partition_of(encode(f"spark/{query}"), count)
-        _append(log, (query, partition), number, without, seconds)
+        yield (query, partition_of(encode(f"spark/{query}"), count)), without
     by_partition: dict[int, list[Row]] = {}
     for row in rows:
         if row[0] is not None:
             by_partition.setdefault(partition_of(encode(row[0]), count), []).append(row)
     for partition, found in sorted(by_partition.items()):
-        _append(log, (f"{query}/{partition}", partition), number, found, seconds)
+        yield (f"{query}/{partition}", partition), found
 
 
 def _append(

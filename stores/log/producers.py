@@ -138,7 +138,10 @@ def unknown(name: str, sequence: int, first: int, last: int) -> SequenceUnknown:
             f"producer {name} comes with {sequence} after {last}, and left it out before:"
             " sequence numbers only grow"
         )
+    known = f"only its last {PRODUCER_WINDOW} are remembered"
+    if first > last:
+        known = f"it was idle while {PRODUCERS_MAX:,} others appended, and is remembered no more"
     return SequenceUnknown(
-        f"producer {name} comes with {sequence} after {last}: only its last {PRODUCER_WINDOW}"
-        " are remembered, so that nobody knows whether it was appended; read the log"
+        f"producer {name} comes with {sequence} after {last}: {known}, so that it is not known"
+        " whether it was appended; read the log"
     )

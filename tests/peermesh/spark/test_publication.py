@@ -24,7 +24,7 @@ from peermesh.spark.records import (
     write_mark,
 )
 from peermesh.testing.time_limits import limit
-from wire.errors import GuardFailed, InvalidData
+from wire.errors import GuardFailed, InvalidData, SequenceUnknown
 
 UPSERT, APPEND = Writing.UPSERT, Writing.APPEND
 MANY = [(number, number) for number in range(2 * PIECE_COUNT_MAX + 5)]
@@ -231,6 +231,17 @@ def test_a_batch_is_appended_to_a_log_once(mesh):
         publish_in_log(log, "q", batch, rows, 30)
     ends = [span.end for span in log.offsets().values()]
     assert sorted(ends) == [0, 0, 20_000]
+
+
+def test_a_repetition_that_the_log_has_forgotten_says_what_to_do(mesh, monkeypatch):
+    monkeypatch.setattr("stores.log.producers.PRODUCERS_MAX", 1)
+    log = mesh[0].attach_log("out")
+    for load in ("january", "february"):
+        publish_in_log(log, load, 0, [(None, load)], 30)
+    text = "log out: whether batch 0 of january .* was idle while 1 others .* with another writeId"
+    with pytest.raises(SequenceUnknown, match=text):
+        publish_in_log(log, "january", 0, [(None, "january")], 30)
+    assert log.offsets()[0].end == 2
 
 
 def remembered(log):
