@@ -67,6 +67,15 @@ def test_fsspec_writes_reads_and_asks(files: Any) -> None:
     assert not files.exists("/fs/large")
 
 
+def test_what_fsspec_forgets_to_append_is_appended_where_it_is_told(files: Any) -> None:
+    files.pipe("/fs/log", b"one\n")
+    with files.open("/fs/log", "ab") as stream:
+        stream.write(b"two\n")
+        asked = files._call("APPEND", "POST", "/fs/log", redirect=False)
+        stream.location = asked.headers["Location"]  # As fsspec does in the mode "wb" alone.
+    assert files.cat("/fs/log") == b"one\ntwo\n"
+
+
 def test_pandas_writes_and_reads_tables(base: str) -> None:
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"n": range(ROWS), "word": [f"w{n % 7}" for n in range(ROWS)]})
