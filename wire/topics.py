@@ -85,7 +85,7 @@ def store_topics(name: str) -> tuple[str, str]:
     Raises ``InvalidTopic`` if the name is empty, or not fit for a topic.
     """
     if not name:
-        raise InvalidTopic("a store needs a name: the empty text is none")
+        raise InvalidTopic("a store, or log, needs a name: the empty text is none")
     check_topic(name)
     return _check_text(name + MASTER_SUFFIX), name + CLONE_SUFFIX
 

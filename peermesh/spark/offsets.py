@@ -267,8 +267,9 @@ def explain_losses(log: str, lost: Sequence[Range]) -> str:
     to_do = "To go on without, set the option failOnDataLoss to false"
     if any(each.end == ANEW for each in lost):
         to_do = (
-            "To read the new one from its beginning, set the option failOnDataLoss to false, or"
-            " begin a new checkpoint; read a table again"
+            "If it began anew under its name, set the option failOnDataLoss to false, or begin a"
+            " new checkpoint, and it is read from its beginning; if the query has other sources"
+            " than before, or in another order, begin a new checkpoint; read a table again"
         )
     return f"{describe_losses(log, lost)}. {to_do}"
 
@@ -279,8 +280,7 @@ def _explain(log: str, lost: Range) -> str:
         return f"{where}: the entries {lost.start} to {lost.end - 1} are gone before they were read"
     if lost.end == ANEW:
         return (
-            f"{where}: another log began under this name, and offset {lost.start} was wanted next"
-            " of the one that is gone"
+            f"{where}: it is another log than the one of which offset {lost.start} was wanted next"
         )
     if lost.end == GONE:
         return (

@@ -293,7 +293,8 @@ def _number(
     try:
         number = kind(text)
     except ValueError:
-        raise InvalidData(f"option {name} is a number, not {text!r}") from None
+        what = "a whole number" if kind is int else "a number"
+        raise InvalidData(f"option {name} is {what}, not {text!r}") from None
     if not float(text) > 0:
         raise InvalidData(f"option {name} is more than zero, not {text}")
     return number
@@ -368,9 +369,13 @@ def _offsets(text: str, name: str) -> dict[int, int]:
         f" where {EARLIEST} is the first, and {LATEST} the end"
     )
     try:
-        found = {int(number): offset for number, offset in json.loads(text).items()}
-    except (ValueError, AttributeError):
+        pairs = json.loads(text, object_pairs_hook=tuple)  # Nothing else becomes a tuple.
+        found = {int(number): offset for number, offset in pairs}
+    except (ValueError, TypeError):
         raise InvalidData(f"{advice}; not {text!r}") from None
-    if not all(type(offset) is int and offset >= EARLIEST for offset in found.values()):
+    is_object = isinstance(pairs, tuple)
+    if not is_object or not all(type(at) is int and at >= EARLIEST for at in found.values()):
         raise InvalidData(f"{advice}; not {text!r}")
+    if len(found) < len(pairs):
+        raise InvalidData(f"option {name} names a partition twice: {text!r}")
     return found

@@ -131,10 +131,13 @@ def reason_of(text: str) -> str:
     """Give the line of Spark's text of an error that says why.
 
     What Python has raised stands behind Spark's own words, at the end of a traceback; otherwise it
-    is the first line.
+    is the first line. Of several tracebacks the last one counts that ends with an error of ours:
+    where a stream is refused, Spark falls over that.
     """
-    trace = text.rpartition("Traceback (most recent call last):\n")[2]
-    return next((line for line in trace.splitlines() if line[:1].strip()), "")
+    traces = text.split("Traceback (most recent call last):\n")
+    lines = [next((line for line in each.splitlines() if line[:1].strip()), "") for each in traces]
+    ours = [line for line in lines if line.startswith("peermesh.")]
+    return (ours or lines)[-1]
 
 
 # What a store knows of jobs.

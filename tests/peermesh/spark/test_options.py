@@ -53,7 +53,8 @@ def test_places_are_offsets_or_times():
         ({"peers": f"here:{'9' * 5_000}"}, "no address"),
         ({"peers": ""}, "option peers"),
         ({"maxOffsetsPerTrigger": "0"}, "more than zero"),
-        ({"maxOffsetsPerTrigger": "many"}, "is a number"),
+        ({"maxOffsetsPerTrigger": "1e3"}, "is a whole number, not '1e3'"),
+        ({"patience": "long"}, "is a number"),
         ({"failOnDataLoss": "yes"}, "true or false"),
         ({"valueFormat": "json"}, "one of binary, string"),
         ({"valueSchema": "a BIGINT", "valueFormat": "binary"}, "leave valueFormat away"),
@@ -61,6 +62,12 @@ def test_places_are_offsets_or_times():
         ({"startingOffsets": "soon"}, "an offset for each partition"),
         ({"startingOffsets": '{"0": -3}'}, "an offset for each partition"),
         ({"startingOffsets": '{"0": true}'}, "an offset for each partition"),
+        *(
+            ({"startingOffsets": text}, "an offset for each partition")
+            for text in ("[]", "[1]", '["ab"]', "null", "7", '""', '{"a": 1}', '{"0": null}')
+        ),
+        ({"startingOffsets": '{"0": 1, "0": 2}'}, "option startingOffsets names a partition twice"),
+        ({"startingOffsets": '{"0": 1, "00": 2}'}, "names a partition twice"),
         ({"endingOffsets": '{"0": -2}'}, "option endingOffsets has -2, the beginning"),
         ({"startingTimestamp": "2026-01-01T00:00:00"}, "write 2026-01-01T00:00:00Z for UTC"),
         ({"startingTimestamp": "2026-01-31"}, "write 2026-01-31T00:00:00Z for UTC"),

@@ -187,6 +187,23 @@ they were read. To go on without, set the option failOnDataLoss to false
 \tat java.base/java.lang.Thread.run(Thread.java:840)
 """
 
+REFUSED = """\
+[PYTHON_DATA_SOURCE_ERROR] Failed to plan Python data source initialize source: Traceback (most \
+recent call last):
+  File "/opt/peermesh/spark/options.py", line 264, in _refuse
+    raise InvalidData(f"option {name} is {reason}")
+peermesh.errors.InvalidData: option endingOffsets is of spark.read: a stream has no end
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/opt/pyspark/sql/streaming/python_streaming_source_runner.py", line 295, in main
+    reader.stop()
+    ^^^^^^
+UnboundLocalError: cannot access local variable 'reader' where it is not associated with a value
+ SQLSTATE: 38000 SQLSTATE: XXKST
+"""
+
 IN_FOREACH_BATCH = """\
 py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: Traceback (most \
 recent call last):
@@ -211,11 +228,12 @@ value: the record is not of the schema: a SQLSTATE: P0001
     [
         (IN_A_TASK, "peermesh.errors.InvalidData: column 'key' is null", "nullKeys=drop"),
         (IN_THE_SOURCE, "peermesh.spark.reading.DataLoss: log orders, partition 1: ", "to false"),
+        (REFUSED, "peermesh.errors.InvalidData: option endingOffsets", "a stream has no end"),
         (IN_FOREACH_BATCH, "ValueError: mine", "mine"),
         (IN_THE_JVM, "org.apache.spark.SparkRuntimeException: [USER_RAISED_EX", "SQLSTATE: P0001"),
         ("", "", ""),
     ],
-    ids=["task", "source", "foreachBatch", "JVM", "none"],
+    ids=["task", "source", "refused", "foreachBatch", "JVM", "none"],
 )
 def test_the_reason_is_the_line_that_says_why(text, start, end):
     reason = reason_of(text)

@@ -226,7 +226,9 @@ def test_a_stream_whose_log_began_anew_is_told_or_reads_the_new_one_whole(stream
     log.close()
     log = mesh[0].attach_log("orders", partitions=2, fresh=True)
     fill(log, 0, 8)
-    with pytest.raises(StreamingQueryException, match="another log began under this name, and off"):
+    with pytest.raises(
+        StreamingQueryException, match="it is another log than the one of which off"
+    ):
         stream.run()
     assert len(stream.offsets()) == 10
     batches = stream.run(failOnDataLoss="false")
