@@ -26,6 +26,7 @@ from endpoint.tasks import FINISH_SECONDS
 from stores.disk.founding import Founding
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
+from stores.group.entries import latest_voters
 from stores.group.limits import CATCH_UP_RUN
 from stores.group.member_parts import Stored
 from stores.group.membership import Declared
@@ -174,7 +175,19 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
         return (topics.group,)
 
     def _check_file(self, wanted: WantedReplica, path: str, stored: Stored) -> None:
-        """Raise ``BackendFailure`` for a file of the other role."""
+        """Raise ``BackendFailure`` for a file of another role.
+
+        What led alone with the file of a group would take the lead by force: the other voters would
+        follow it when they meet, and lose what they have acknowledged meanwhile.
+        """
+        voters = latest_voters(stored.voters, stored.entries)
+        if wanted.leads_alone and len(voters) > 1:
+            names = ", ".join(sorted(voter.name for voter in voters))
+            raise BackendFailure(
+                f"{path} is of a group whose voters are {names}: attach it with"
+                f" {self.machinery.attach}. If the others are gone for good, promote(force=True)"
+                " leads with what it has"
+            )
 
     # -- replicas --------------------------------------------------------------------------------
 

@@ -14,9 +14,9 @@ from stores.disk.medium import Medium, PrivateMedium
 from stores.disk.rows import PLAIN, Codec
 from stores.group.ballot import new_promises
 from stores.group.effects import Persist, SavePromises, StageParts, SyncMarks, WriteMark
-from stores.group.entries import Entry, VotersEntry
+from stores.group.entries import Entry, latest_voters
 from stores.group.member_parts import Stored
-from stores.group.positions import MemberId, Voters
+from stores.group.positions import MemberId
 from stores.group.terms import begin_of, stretch_of
 from stores.replica.beginning import Beginning, Opened
 from stores.replica.effects import Begin, Rows, ToDisk
@@ -166,7 +166,7 @@ class MemberFiles(ABC, Generic[RowsT]):
         if _is_upgraded(meta, entries, own.name):
             (member,) = meta.voters
             return self._ballot.create(member, meta.group)
-        leads_alone = len(_voters(meta, entries)) == 1
+        leads_alone = len(latest_voters(meta.voters, entries)) == 1
         if leads_alone and is_fresh:
             # No other voter was promised anything, and to lead it takes a term that is far ahead.
             return self._ballot.create(own, meta.group)
@@ -257,12 +257,6 @@ def _is_left_over(ballot: LoadedBallot) -> bool:
     They are to a group, and the file is of none: in another one they would end leads for nothing.
     """
     return ballot.group is None and ballot.promises != new_promises(ballot.promises.member)
-
-
-def _voters(meta: Meta, entries: Sequence[Entry]) -> Voters:
-    """Give the voters in force at the end of a journal."""
-    changes = [entry.voters for entry in entries if isinstance(entry, VotersEntry)]
-    return changes[-1] if changes else meta.voters
 
 
 def _is_upgraded(meta: Meta, entries: Sequence[Entry], name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from stores.group.clock import Times
@@ -45,3 +46,9 @@ class TimeEntry:
 
 
 Entry = LeadEntry | VotersEntry | ActionEntry | TimeEntry
+
+
+def latest_voters(voters: Voters, entries: Iterable[Entry]) -> Voters:
+    """Give the voters in force behind these entries, before which ``voters`` were."""
+    changes = [entry.voters for entry in entries if isinstance(entry, VotersEntry)]
+    return changes[-1] if changes else voters

@@ -185,7 +185,7 @@ DISK = [
         "a voter among others leads nothing without its ballot",
         "a voter that has forgotten its votes leads beside the group, and two histories go on",
         "endpoint/replicas/files.py",
-        "        leads_alone = len(_voters(meta, entries)) == 1\n",
+        "        leads_alone = len(latest_voters(meta.voters, entries)) == 1\n",
         "        leads_alone = True\n",
         (LOST_BALLOTS,),
     ),

@@ -21,7 +21,7 @@ from endpoint.replicas.parts import NamedTopics, topics_of
 from endpoint.replicas.runner import Host
 from endpoint.surroundings import Surroundings
 from stores.group.codec import GroupCodec
-from stores.group.entries import VotersEntry
+from stores.group.entries import latest_voters
 from stores.group.member_parts import Stored
 from stores.group.membership import Declared
 from stores.log.codec import LogCodec
@@ -167,6 +167,7 @@ class LogAttachments(Attachments[LogCore, LogMachine, "LogReplicaFiles", LogPart
         return (topics.group, topics.proxies)
 
     def _check_file(self, wanted: WantedReplica, path: str, stored: Stored) -> None:
+        super()._check_file(wanted, path, stored)
         if wanted.patience is None:
             return
         leads = _leads(stored)
@@ -184,10 +185,7 @@ class LogAttachments(Attachments[LogCore, LogMachine, "LogReplicaFiles", LogPart
 
 def _leads(stored: Stored) -> bool | None:
     """Tell whether what is stored led the log, as its voter; ``None`` if it has nothing of one."""
-    voters = stored.voters
-    for entry in stored.entries:
-        if isinstance(entry, VotersEntry):
-            voters = entry.voters
+    voters = latest_voters(stored.voters, stored.entries)
     return stored.promises.member in voters if voters else None
 
 

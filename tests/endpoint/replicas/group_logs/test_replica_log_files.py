@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 import trio
 
+from endpoint import Endpoint
 from endpoint.replicas.logs.log import ReplicaLog
 from peermesh.testing.time_limits import limit
 from stores.log.kept_runs import KeptRun, RunPlace
@@ -113,3 +114,14 @@ async def test_what_is_let_go_while_it_is_read_is_told_as_if_it_had_been_before(
         with pytest.raises(OffsetOutOfRange):
             await log.read(0, 3)
         assert [entry.value for entry in await log.read(0, 20, limit=1)] == [20]
+
+
+async def test_a_group_s_file_is_not_kept_alone(logs, tmp_path) -> None:
+    async with logs.open(names=("a", "b"), folder=tmp_path, voters=("a", "b")) as group:
+        await (await group["a"].append("first", partition=0)).applied()
+        await group.stop("b")
+        async with Endpoint(name="b") as endpoint:
+            with pytest.raises(BackendFailure, match="attach it with attach_log_replica"):
+                await endpoint.attach_log("l", backend="sqlite", path=tmp_path / "b.db")
+        await group.start("b")
+        await (await group["b"].append("second", partition=0)).applied()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from endpoint import Endpoint
 from endpoint.mesh.status import StatusCode
 from endpoint.replicas.stores.store import ReplicaStore
 from peermesh.testing.time_limits import limit
@@ -280,3 +281,45 @@ async def test_a_follower_with_a_full_disk_ends_and_the_others_go_on(groups, tmp
         await group.stop(full)
         store = await group.start(full)
         assert len(await store.read("linear").keys()) == 201
+
+
+# -- a group's file where one leads alone ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("is_voter", [True, False], ids=["voter", "learner"])
+async def test_a_group_s_file_is_not_led_alone_and_the_group_goes_on_with_it(
+    groups, tmp_path, fresh, is_voter
+) -> None:
+    async with groups.open(names=("a", "b"), folder=tmp_path, voters=("a", "b")) as group:
+        name, others = ("b", ("a",)) if is_voter else ("l", ("a", "b"))
+        if not is_voter:
+            await group.learn(name)
+        await (await group["a"].put("first", 1)).applied()
+        assert await group[name].read("linear").get("first") == 1
+        await group.stop(name)
+        path = tmp_path / f"{name}.db"
+        async with Endpoint(name=name) as endpoint:
+            with pytest.raises(BackendFailure, match=r"whose voters are a, b: attach it with"):
+                await endpoint.attach_master("s", backend="sqlite", path=path, fresh=fresh)
+        await group.start(name) if is_voter else await group.learn(name)
+        await (await group[name].put("second", 2)).applied()
+        for each in (*others, name):
+            reader = group[each].read("linear")
+            assert [await reader.get("first"), await reader.get("second")] == [1, 2]
+
+
+async def test_a_voter_s_file_that_took_the_lead_by_force_is_led_alone(groups, tmp_path) -> None:
+    async with groups.open(names=("a", "b"), folder=tmp_path, voters=("a", "b")) as group:
+        await (await group["a"].put("first", 1)).applied()
+        await group.stop("b")
+        await groups.until(lambda: group["a"].leader() is None)
+        await group["a"].promote(force=True)
+        await (await group["a"].put("second", 2)).applied()
+        await group.stop("a")
+        path = tmp_path / "a.db"
+        async with (
+            Endpoint(name="a") as endpoint,
+            endpoint.attach_master("s", backend="sqlite", path=path) as master,
+        ):
+            assert await master.get("second") == 2
