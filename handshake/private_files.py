@@ -11,7 +11,8 @@ import os
 import pwd
 import shlex
 import stat
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, Final, Literal
 
@@ -122,6 +123,30 @@ def open_private(
     file: IO[Any] = open(path, mode, buffering, encoding, opener=create)  # noqa: SIM115 - given to the caller
     tighten(path)
     return file
+
+
+@contextlib.contextmanager
+def replacing_private(path: PathLike) -> Iterator[IO[bytes]]:
+    """Write a file of data with mode 600, which takes its name once all of it is on the disk.
+
+    If the block raises, an earlier file of this name stays as it was. A device or pipe is written
+    to as it is.
+    """
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open_private(path, "wb") as device:
+            yield device
+        return
+    place = os.path.realpath(path)
+    folder, name = os.path.split(place)
+    with contextlib.ExitStack() as made:
+        number, new = tempfile.mkstemp(prefix=f"{name}.", suffix=".new", dir=folder)
+        made.callback(os.unlink, new)
+        with open(number, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(number)
+        os.replace(new, place)
+        made.pop_all()
 
 
 def make_directory(path: PathLike) -> None:

@@ -97,7 +97,7 @@ class _Arrival:
         with self._endpoint.subscribe_status() as status, trio.move_on_after(self._mesh.wait):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._hear, status, nursery.cancel_scope)
-                nursery.start_soon(_tell, self._pending)
+                nursery.start_soon(_report, lambda: _as_tried(self._pending()))
                 async with trio.open_nursery() as attempts:
                     for address in list(self._waiting):
                         attempts.start_soon(self._peer, address, nursery.cancel_scope)
@@ -161,17 +161,29 @@ class _Arrival:
 @asynccontextmanager
 async def telling(pending: Callable[[], Iterable[str]]) -> AsyncIterator[None]:
     """Write what the block waits for, every ``TELL_SECONDS``."""
+    async with reporting(lambda: _as_tried(pending())):
+        yield
+
+
+@asynccontextmanager
+async def reporting(lines: Callable[[], Iterable[str]]) -> AsyncIterator[None]:
+    """Write how far the block has come, every ``TELL_SECONDS``."""
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_tell, pending)
+        nursery.start_soon(_report, lines)
         yield
         nursery.cancel_scope.cancel()
 
 
-async def _tell(pending: Callable[[], Iterable[str]]) -> None:
+async def _report(lines: Callable[[], Iterable[str]]) -> None:
     while True:
         await trio.sleep(TELL_SECONDS)
-        for each in pending():
-            note(f"still trying {each}; Ctrl-C ends it")
+        for line in lines():
+            note(line)
+
+
+def _as_tried(pending: Iterable[str]) -> Iterator[str]:
+    for each in pending:
+        yield f"still trying {each}; Ctrl-C ends it"
 
 
 async def stay_joined(
@@ -226,13 +238,6 @@ def _in_short(reason: str) -> str:
 
 
 @asynccontextmanager
-async def open_clone(mesh: Mesh, name: str) -> AsyncIterator[Store]:
-    """Join the mesh with a clone of a store that is level with its master."""
-    async with mesh.endpoint() as endpoint:
-        yield await join_as_clone(endpoint, mesh, name)
-
-
-@asynccontextmanager
 async def open_copy(mesh: Mesh, name: str) -> AsyncIterator[Store | ReplicaStore]:
     """Join the mesh with a clone of a store, or with a replica of a group that has no vote."""
     async with mesh.endpoint() as endpoint:
@@ -245,23 +250,6 @@ async def join_as_copy(endpoint: Endpoint, mesh: Mesh, name: str) -> Store | Rep
     await expect_store(endpoint, mesh, name)
     if name in endpoint.known_groups():
         return await _join_group(endpoint, mesh, name)
-    return await _attach_clone(endpoint, mesh, name)
-
-
-async def join_as_clone(endpoint: Endpoint, mesh: Mesh, name: str) -> Store:
-    """Join the mesh, and attach a clone of a store; give it when it is level with its master."""
-    await join(endpoint, mesh)
-    await expect_store(endpoint, mesh, name)
-    if name in endpoint.known_groups():
-        raise CommandFailed(
-            f"store {on_a_line(name)} is kept by a replica group, and this command needs a master",
-            hint="peermesh store get, scan, watch and members know groups",
-            kind="is_a_group",
-        )
-    return await _attach_clone(endpoint, mesh, name)
-
-
-async def _attach_clone(endpoint: Endpoint, mesh: Mesh, name: str) -> Store:
     store = await endpoint.attach_clone(name)
     await _meet_master(store, mesh)
     return store

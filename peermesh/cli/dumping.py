@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from tempfile import TemporaryFile
@@ -13,21 +14,23 @@ from typing import IO, TYPE_CHECKING, BinaryIO, Final
 import click
 import trio
 
-from handshake.private_files import open_private
-from peermesh.cli.arriving import open_clone
+from handshake.private_files import replacing_private
+from peermesh.cli.arriving import open_copy, reporting
 from peermesh.cli.command import command
 from peermesh.cli.completion import STORE_NAME
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import counted
-from peermesh.cli.output import Output, refuse_terminal
+from peermesh.cli.output import Output, note, refuse_terminal
 from peermesh.cli.running import run
 from stores.dumps import DumpReader, Header, dumped
 from stores.lives import session_of
 from wire.decoding import decode
+from wire.errors import MeshError
 
 if TYPE_CHECKING:
-    from peermesh import Store
+    from endpoint.replicas.receipts import Receipt
+    from peermesh import ReplicaStore, Store
     from stores.table import Entry
 
 PIECE_SIZE: Final = 1 << 20
@@ -35,6 +38,9 @@ PIECE_SIZE: Final = 1 << 20
 
 WRITE_COUNT: Final = 1_000
 """Entries written before others have their turn: the endpoint lives in the same thread."""
+
+PENDING_COUNT: Final = 1_000
+"""Puts whose outcome is unknown at most: as many as go on while one answer travels."""
 
 STDOUT: Final = "-"
 
@@ -48,7 +54,8 @@ _NANOSECONDS: Final = 1_000_000_000
 def dump(name: str, file: str, mesh: Mesh, output: Output) -> None:
     """Write all entries of a store to a FILE ("-" is stdout), as of one moment.
 
-    The end of the file is a checksum. Without it the file cannot be loaded. It has mode 600.
+    The end of the file is a checksum. Without it the file cannot be loaded. It has mode 600, and
+    takes the place of an earlier FILE once all of it is on the disk.
     """
     if file == STDOUT:
         refuse_terminal("bytes of a dump")
@@ -59,26 +66,28 @@ def dump(name: str, file: str, mesh: Mesh, output: Output) -> None:
 
 
 async def _dump(mesh: Mesh, name: str, path: str) -> int:
-    async with open_clone(mesh, name) as clone:
-        await clone.at_master().exists(None)  # from now on it has all that the master had
-        part = clone.part
+    async with open_copy(mesh, name) as copy:
+        await copy.at_master().exists(None)  # from now on it has all that the leader had
+        part = copy.part
         revision, columns = part.core.revision, part.table.snapshot()
         found = ((key, columns.entry(key)) for key in columns)
         # Another group counts from elsewhere, so that expiries are times of Unix in a file.
         entries = ((key, entry.dated(part.core.epoch_ns)) for key, entry in found if entry)
-        with _opened(path) as file:
-            for number, record in enumerate(dumped(Header(name, revision), entries)):
-                file.write(record)
-                if number % WRITE_COUNT == 0:
-                    await trio.lowlevel.checkpoint()
-            file.flush()  # A full disk is to be known before we say that all is there.
-        return len(columns)
+        number, total = 0, len(columns)
+        async with reporting(lambda: [f"{number:,} of {counted(total, 'entry', 'entries')}"]):
+            with _opened(path) as file:
+                for number, record in enumerate(dumped(Header(name, revision), entries)):
+                    file.write(record)
+                    if number % WRITE_COUNT == 0:
+                        await trio.lowlevel.checkpoint()
+                file.flush()  # A full disk is to be known before we say that all is there.
+        return total
 
 
 def _opened(path: str) -> AbstractContextManager[IO[bytes]]:
     if path == STDOUT:
         return nullcontext(sys.stdout.buffer)
-    return open_private(path, "wb")
+    return replacing_private(path)
 
 
 @command()
@@ -90,9 +99,9 @@ def load(name: str, file: BinaryIO, mesh: Mesh, output: Output, *, over: bool) -
     """Put all entries of a FILE ("-" is stdin), which "dump" wrote, into a store that is empty.
 
     The whole file is looked at before anything is put: one that breaks off, or was altered,
-    changes nothing. If the command ends with code 0, the master has applied all of it; if it is
-    interrupted, a part may be there, and loading again with --over completes it. What has expired
-    in the meantime is left out. Revisions are new ones.
+    changes nothing. If the command ends with code 0, every entry was applied; if it is interrupted,
+    or one is refused, a part may be there, and loading again with --over completes it. What has
+    expired in the meantime is left out. Revisions are new ones.
     """
     with TemporaryFile() as copied:
         if not file.seekable():  # It is looked at twice.
@@ -115,28 +124,51 @@ def _entries(file: BinaryIO) -> Iterator[tuple[bytes, Entry]]:
 
 
 async def _load(mesh: Mesh, name: str, file: BinaryIO, over: bool) -> int:  # noqa: FBT001 - trio.run takes no keywords
-    async with open_clone(mesh, name) as clone:
-        if not over and (await clone.at_master().scan(limit=1)).entries:
+    async with open_copy(mesh, name) as copy:
+        if not over and (await copy.at_master().scan(limit=1)).entries:
             raise CommandFailed(f"store {name} is not empty: --over puts the entries over it")
-        return await _put_all(clone, file, mesh.wait)
+        loading = _Loading(mesh.wait)
+        async with reporting(lambda: [f"{counted(loading.count, 'entry', 'entries')} so far"]):
+            try:
+                await loading.put_all(copy, file)
+            except MeshError:
+                there = counted(loading.count, "entry is", "entries are")
+                note(f"{there} there, and others may be missing: load again with --over")
+                raise
+        return loading.count
 
 
-async def _put_all(clone: Store, file: BinaryIO, wait: float) -> int:
-    count, receipt = 0, None
-    for key, entry in _entries(file):
-        expiry: float | None = None
-        if session_of(entry.expires_at_ns) is not None:
-            continue  # Its session is none of this store's.
-        if entry.expires_at_ns is not None:
-            expiry = (entry.expires_at_ns - time.time_ns()) / _NANOSECONDS
-            if expiry <= 0:
-                continue
-        receipt = await clone.put(decode(key), decode(entry.value), expiry)
-        count += 1
-    if receipt is not None:
-        with trio.move_on_after(wait) as scope:
-            await receipt.applied()
-        if scope.cancelled_caught:
-            text = f"the master did not answer within {wait:g} s: load again with --over"
-            raise CommandFailed(text, ExitCode.TIMEOUT)
-    return count
+class _Loading:
+    """Puts the entries of a dump, each of which has to be applied."""
+
+    def __init__(self, wait: float) -> None:
+        """Wait for so many seconds for the outcome of a put, once those before it are known."""
+        self.count = 0
+        """Entries that were applied."""
+        self._wait = wait
+        self._receipts: deque[Receipt] = deque()
+
+    async def put_all(self, store: Store | ReplicaStore, file: BinaryIO) -> None:
+        """Put all entries that have a life left; raises what one of them was refused with."""
+        for key, entry in _entries(file):
+            expiry: float | None = None
+            if session_of(entry.expires_at_ns) is not None:
+                continue  # Its session is none of this store's.
+            if entry.expires_at_ns is not None:
+                expiry = (entry.expires_at_ns - time.time_ns()) / _NANOSECONDS
+                if expiry <= 0:
+                    continue
+            self._receipts.append(await store.put(decode(key), decode(entry.value), expiry))
+            await self._settle(PENDING_COUNT)
+        await self._settle(0)
+
+    async def _settle(self, pending_count: int) -> None:
+        """Learn outcomes until so few are unknown."""
+        while len(self._receipts) > pending_count:
+            with trio.move_on_after(self._wait) as scope:
+                await self._receipts[0].applied()
+            if scope.cancelled_caught:
+                text = f"the master did not answer within {self._wait:g} s"
+                raise CommandFailed(text, ExitCode.TIMEOUT, hint="--wait SECONDS waits longer")
+            self._receipts.popleft()
+            self.count += 1

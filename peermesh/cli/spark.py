@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 import click
 
 from peermesh import Missed
-from peermesh.cli.arriving import join, open_clone
+from peermesh.cli.arriving import join, open_copy
 from peermesh.cli.command import Command, group
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Whole
@@ -49,8 +49,8 @@ def jobs(store: str, mesh: Mesh, output: Output) -> None:
 
 
 async def _jobs(mesh: Mesh, name: str) -> Overview:
-    async with open_clone(mesh, name) as store:
-        return overview([entry async for entry in store.entries(prefix=(RESERVED,))])
+    async with open_copy(mesh, name) as store:
+        return overview([entry async for entry in store.at_master().entries(prefix=(RESERVED,))])
 
 
 def _write_job(name: str, job: JobOverview) -> None:

@@ -32,6 +32,7 @@ from handshake.private_files import (
     open_private,
     read_file,
     read_secret,
+    replacing_private,
     tighten,
     tighten_database,
     write_private,
@@ -507,6 +508,32 @@ def test_a_file_that_is_written_in_place_is_tightened_and_not_made(loose, tmp_pa
     with open_private(path, "r+b") as file:
         assert file.read() == b"old"
     assert mode_of(path) == 0o600
+
+
+def test_a_file_that_is_replaced_is_private_and_stays_until_the_new_one_is_whole(loose, tmp_path):
+    path, link = tmp_path / "dump", tmp_path / "link"
+    link.symlink_to(path)
+
+    def break_off() -> None:
+        with replacing_private(link) as file:
+            file.write(b"a part")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        break_off()
+    assert not path.exists()
+    for content in (b"all", b"all of it"):
+        with replacing_private(link) as file:
+            file.write(content)
+        assert mode_of(path) == 0o600
+        with pytest.raises(KeyError):
+            break_off()
+        assert path.read_bytes() == content
+        path.chmod(0o644)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["dump", "link"]
+    assert link.is_symlink()
+    with replacing_private(os.devnull) as file:
+        file.write(b"all")
 
 
 def test_a_device_keeps_its_mode():

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -82,6 +83,40 @@ def test_a_store_that_is_full_says_what_is_used_and_what_to_do(
         )
         tell("store", "erase", "cities", "vienna")
         tell("store", "put", "cities", "linz", "1")
+
+
+def test_an_entry_of_a_dump_that_is_refused_is_no_success(
+    tell: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "cities.dump")
+    with (
+        Endpoint() as endpoint,
+        endpoint.attach_master("cities"),
+        endpoint.attach_master("small", max_bytes=2_000),
+    ):
+        monkeypatch.setenv("PEERMESH_PEER", f"127.0.0.1:{endpoint.listen()}")
+        for name, value in (("graz", "1"), ("linz", "x" * 2_000), ("vienna", "1")):
+            tell("store", "put", "cities", name, value)
+        tell("store", "dump", "cities", path)
+        _, err = tell("store", "load", "small", path, "--json", code=ExitCode.FAILED)
+        assert "1 entry is there, and others may be missing" in err
+        assert json.loads(err.splitlines()[-1])["error"] == "quota_exceeded"
+
+
+def test_a_dump_that_breaks_off_leaves_the_earlier_one(
+    tell: Run, cities: Endpoint, tmp_path: Path
+) -> None:
+    path = tmp_path / "cities.dump"
+    tell("store", "put", "cities", "vienna", "1")
+    tell("store", "dump", "cities", str(path))
+    before = path.read_bytes()
+    tell("store", "put", "cities", "graz", "x" * 2_000_000)
+    at = f"127.0.0.1:{cities.listen()}"
+    limited = ["sh", "-c", 'ulimit -f 2000; exec "$@"', "sh", *COMMAND]  # blocks of 512 bytes
+    command = [*limited, "store", "dump", "cities", str(path), "--peer", at]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert (done.returncode, path.read_bytes()) == (ExitCode.FAILED, before), done.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["cities.dump"]
 
 
 def test_a_node_takes_a_quota_for_its_stores() -> None:
