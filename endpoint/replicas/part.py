@@ -45,6 +45,10 @@ _CODES: Final = {
 _LOSS: Final = ", which loses what a majority had and is not here"
 """What a person accepts who leads without a majority."""
 
+FORCE_SECONDS: Final = 0.5
+"""How long a majority may take to confirm a lead before it is taken by force once more: what takes
+it for backed, takes it so for two seconds at most."""
+
 CoreT = TypeVar("CoreT", bound=GroupCore)
 MarkT = TypeVar("MarkT")
 
@@ -235,13 +239,23 @@ class GroupPart(ABC, Generic[CoreT]):
         return question.answer.answer
 
     async def force(self, seconds: float) -> None:
-        """Lead without a majority; raises ``PromotionRefused`` while another one leads."""
+        """Lead without a majority; raises ``PromotionRefused`` while another one leads.
+
+        A leader that has just lost its majority does not know it yet, and has nothing to force. So
+        it is said again until what is read here is the latest.
+        """
         if self.core.is_served and not self.core.is_leader:
             raise PromotionRefused(
                 f"{self.what} has a leader: promote() without force asks it to go"
             )
-        self.runner.carry_out(self.core.force())
-        await self.await_leader(seconds)
+        with trio.move_on_after(seconds):
+            while True:
+                self.runner.carry_out(self.core.force())
+                await self.await_leader(seconds)
+                with trio.move_on_after(FORCE_SECONDS):
+                    await self.runner.reach(self.core.begin_read)
+                    return
+        raise self.no_quorum(seconds)
 
     @property
     def _is_over(self) -> bool:

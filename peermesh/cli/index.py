@@ -116,7 +116,7 @@ LOGS: Final = {
     "offsets": Entry("logs", "Write where each partition begins and ends."),
     "promote": Entry(
         "log_keeping",
-        "Make a node that follows a log its keeper, and write what came of it.",
+        "Make a node that follows a log its keeper, or a replica the leader of its group.",
     ),
     "read": Entry("logs", "Write entries of a partition, one a line: offset and value."),
     "remove": Entry(
@@ -180,7 +180,7 @@ STORES: Final = {
     ),
     "promote": Entry(
         "stores",
-        "Make the clone of a node the master of its store, and write what came of it.",
+        "Make the clone of a node the master of its store, or a replica the leader of its group.",
     ),
     "put": Entry("mutating", "Set a KEY to a VALUE, and write the revision that this made."),
     "rekey": Entry("keys", "Put the FILES of stores and logs under the first key of the key file."),

@@ -15,12 +15,12 @@ from peermesh.cli.command import command
 from peermesh.cli.completion import LOG_NAME
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Seconds, Whole, counted
-from peermesh.cli.offering import offer_log
+from peermesh.cli.offering import offer_log, offer_log_replica
 from peermesh.cli.output import Output
 from peermesh.cli.quotas import NAMES, given_quota, quota_options
 from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
-from peermesh.cli.voters import split_voters
+from peermesh.cli.voters import GivenVoters, given_voters
 
 CommandT = TypeVar("CommandT", bound=Callable[..., object])
 
@@ -102,41 +102,48 @@ async def _keep(
 @command()
 @click.argument("name")
 @click.option(
-    "--voters", metavar="NAME,NAME,...",
-    help="The nodes whose replicas vote, by their names: the same line at each of them.",
+    "--voters", metavar="NAME,NAME,...|NUMBER",
+    help="The nodes whose replicas vote, by their names: the same line at each of them. Or how many"
+    " are to vote: the first that come.",
+)  # fmt: skip
+@click.option(
+    "--found", is_flag=True,
+    help="Found the group, if there is none: at one node, with --voters NUMBER.",
 )  # fmt: skip
 @click.option("--partitions", type=Whole(1), help="How many partitions a new log has.")
 @click.option("--path", metavar="FILE", help="Keep it in this SQLite file, not in memory.")
 @mesh_options(listens=True)
-def replica(
+def replica(  # noqa: PLR0913 - an option each
     name: str,
     voters: str | None,
     partitions: int | None,
     path: str | None,
     mesh: Mesh,
     output: Output,
+    *,
+    found: bool,
 ) -> None:
     """Have a replica of a log whose group elects its leader, until Ctrl-C.
 
     It has a vote if --voters names this node (--name). A majority of the voters has every append
     that was acknowledged. Without a FILE all entries are in memory.
     """
-    names = () if voters is None else split_voters(voters)
-    run(_replica, mesh, name, names, (partitions, path), output)
+    run(_replica, mesh, name, given_voters(voters, found=found), (partitions, path), output)
 
 
 async def _replica(
     mesh: Mesh,
     name: str,
-    voters: tuple[str, ...],
+    voters: GivenVoters,
     where: tuple[int | None, str | None],
     output: Output,
 ) -> None:
     partitions, path = where
     async with mesh.endpoint() as endpoint, trio.open_nursery() as nursery:
-        await endpoint.attach_log_replica(
-            name, voters=voters, partitions=partitions, **_place(path)
+        held = await endpoint.attach_log_replica(
+            name, partitions=partitions, **voters._asdict(), **_place(path)
         )
+        offer_log_replica(endpoint, name, held)
         await stay_joined(endpoint, mesh, nursery, output.announce)
         text = f"replica of {on_a_line(name)}"
         output.announce(text, event="replica", log=name, path=path)
@@ -178,10 +185,14 @@ async def _follow(
 @promotion_options
 @mesh_options(listens=False)
 def promote(name: str, node: str | None, mesh: Mesh, output: Output, *, force: bool) -> None:
-    """Make a node that follows a log its keeper, and write what came of it.
+    """Make a node that follows a log its keeper, or a replica the leader of its group.
 
     The node has to be one of "peermesh log follow NAME". The last keeper is fenced: when it returns
     it follows. What it had acknowledged and this node does not have is lost.
+
+    A node of a group ("peermesh log replica NAME") is handed the lead. With --force it leads
+    without a majority, and without the other voters from then on: for voters that are gone for
+    good. What a majority of them had and this node does not have is lost.
     """
     done = run(ask_for_promotion, mesh, name, node, force, LEAD_LOG)
     output.tell(done.text, log=name, node=str(done.node), message=done.text)

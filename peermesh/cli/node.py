@@ -11,12 +11,12 @@ from peermesh import Backend, Endpoint, StatusEvent
 from peermesh.cli.arriving import listen, stay_peered
 from peermesh.cli.command import command
 from peermesh.cli.mesh import Mesh, mesh_options
-from peermesh.cli.offering import offer_store
+from peermesh.cli.offering import offer_store, offer_store_replica
 from peermesh.cli.output import Output
 from peermesh.cli.quotas import given_quota, quota_options
 from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
-from peermesh.cli.voters import voters_of
+from peermesh.cli.voters import GivenVoters, given_voters
 
 
 @command()
@@ -68,10 +68,7 @@ def node(  # noqa: PLR0913 - one for each option
     """
     if voters is not None and not replicas:
         raise click.UsageError("--voters is about replicas: add --replica NAME")
-    wanted = () if voters is None else voters_of(voters)
-    if found and not isinstance(wanted, int):
-        raise click.UsageError("--found goes with a number: --voters 3; of names the first founds")
-    stores = _Stores(masters, clones, replicas, wanted, found)
+    stores = _Stores(masters, clones, replicas, given_voters(voters, found=found))
     run(_Node(mesh, output, given_quota(limits)).live, stores, topics)
 
 
@@ -81,8 +78,7 @@ class _Stores(NamedTuple):
     masters: tuple[str, ...]
     clones: tuple[str, ...]
     replicas: tuple[str, ...]
-    voters: tuple[str, ...] | int
-    is_founder: bool
+    voters: GivenVoters
 
 
 class _Node:
@@ -127,8 +123,8 @@ class _Node:
         for replica in stores.replicas:
             name, _, path = replica.partition(":")
             place: dict[str, Any] = {"backend": Backend.SQLite, "path": path} if path else {}
-            voters, found = stores.voters, stores.is_founder
-            await endpoint.attach_replica(name, voters=voters, found=found, **place)
+            held = await endpoint.attach_replica(name, **stores.voters._asdict(), **place)
+            offer_store_replica(endpoint, name, held)
 
     def _tell_attached(self, stores: _Stores) -> None:
         for master in stores.masters:

@@ -9,7 +9,7 @@ from peermesh import Backend, Endpoint
 from peermesh.cli.numbers import counted
 
 if TYPE_CHECKING:
-    from peermesh import Log, Store
+    from peermesh import Log, ReplicaLog, ReplicaStore, Store
 
 
 def offer_store(
@@ -26,6 +26,25 @@ def offer_store(
 def offer_log(endpoint: Endpoint, name: str, log: Log, options: dict[str, Any]) -> None:
     """Offer a follower of a log; ``options`` are those of ``promote``."""
     endpoint.admin.offer_log(name, partial(_promote_log, endpoint, log, options))
+
+
+def offer_store_replica(endpoint: Endpoint, name: str, replica: ReplicaStore) -> None:
+    """Offer the replica of a group, which is handed the lead, or takes it by force."""
+    endpoint.admin.offer_store(name, partial(_promote_replica, endpoint, replica))
+
+
+def offer_log_replica(endpoint: Endpoint, name: str, replica: ReplicaLog) -> None:
+    """Offer the replica of a log's group likewise."""
+    endpoint.admin.offer_log(name, partial(_promote_replica, endpoint, replica))
+
+
+async def _promote_replica(
+    endpoint: Endpoint,
+    replica: ReplicaStore | ReplicaLog,
+    force: bool,  # noqa: FBT001 - partial hands it on
+) -> str:
+    await replica.promote(force=force)
+    return f"node {endpoint.names.full(endpoint.node_id())} leads {replica.name()}"
 
 
 async def _promote_store(

@@ -15,7 +15,7 @@ from peermesh.cli.arriving import stay_joined
 from peermesh.cli.command import Command, group
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
-from peermesh.cli.offering import offer_store
+from peermesh.cli.offering import offer_store, offer_store_replica
 from peermesh.cli.output import Output
 from peermesh.cli.quotas import given_quota, quota_options
 from peermesh.cli.rights import gateway_options
@@ -153,9 +153,10 @@ class _Server:
             with endpoint.subscribe_status() as status:
                 store: Store | ReplicaStore
                 if voters is not None:
-                    store = await endpoint.attach_replica(
+                    store = replica = await endpoint.attach_replica(
                         name, voters=voters, patience=ELECTION_SECONDS, **_place(path)
                     )
+                    offer_store_replica(endpoint, name, replica)
                 elif is_clone:
                     store = clone = await endpoint.attach_clone(name)
                     offer_store(endpoint, name, clone, path, **quota)

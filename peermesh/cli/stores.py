@@ -111,10 +111,14 @@ def _replica_members(row: ReplicaDigest) -> dict[str, object]:
 @promotion_options
 @mesh_options(listens=False)
 def promote(name: str, node: str | None, mesh: Mesh, output: Output, *, force: bool) -> None:
-    """Make the clone of a node the master of its store, and write what came of it.
+    """Make the clone of a node the master of its store, or a replica the leader of its group.
 
     The node has to be one of "peermesh node --clone NAME[:PATH]". The last master is fenced: when
     it returns it becomes a clone. What it had acknowledged and this clone does not have is lost.
+
+    A node of a group ("peermesh node --replica NAME[:PATH]") is handed the lead. With --force it
+    leads without a majority, and without the other voters from then on: for voters that are gone
+    for good. What a majority of them had and this node does not have is lost.
     """
     done = run(ask_for_promotion, mesh, name, node, force)
     output.tell(done.text, store=name, node=str(done.node), message=done.text)

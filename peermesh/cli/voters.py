@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import click
 
 from stores.group.packed_fields import VOTERS_MAX
@@ -23,6 +25,21 @@ def voters_of(text: str) -> tuple[str, ...] | int:
     if not 0 < count <= VOTERS_MAX:
         raise click.UsageError(f"--voters {text:.40}: a group has 1 to {VOTERS_MAX} voters")
     return count
+
+
+class GivenVoters(NamedTuple):
+    """What a replica is attached with, as ``Endpoint.attach_replica`` takes it."""
+
+    voters: tuple[str, ...] | int
+    found: bool
+
+
+def given_voters(text: str | None, *, found: bool) -> GivenVoters:
+    """Take ``--voters`` and ``--found`` together; raises ``UsageError`` if they do not fit."""
+    wanted = () if text is None else voters_of(text)
+    if found and not isinstance(wanted, int):
+        raise click.UsageError("--found goes with a number: --voters 3; of names the first founds")
+    return GivenVoters(wanted, found)
 
 
 def refuse_replicas(context: click.Context, parameter: click.Parameter, given: str | None) -> None:

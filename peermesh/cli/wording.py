@@ -84,6 +84,7 @@ WORDS: Final = (
         'start it with "peermesh log replica NAME --voters ...". If the others are gone for good,'
         ' "peermesh log promote NAME --force" has it lead with what it has',
     ),
+    ("promote(force=True)", '"promote NAME --force"'),
     (
         "attach it with attach_log_clone",
         'start it with "peermesh log follow"',

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
@@ -25,11 +25,15 @@ WAIT = ("--wait", str(limit()))
 
 
 def start(
-    stack: ExitStack, name: str, peers: list[int], *more: str
+    stack: ExitStack,
+    name: str,
+    peers: list[int],
+    *more: str,
+    words: Sequence[str] = ("node",),
 ) -> tuple[subprocess.Popen[str], int]:
-    """Start a node, and give it with its port."""
+    """Start a node, or what the words say, and give it with its port."""
     ways = [argument for port in peers for argument in ("--peer", str(port))]
-    command = [*COMMAND, "node", "--name", name, "--listen", "0", "--json", *ways, *more]
+    command = [*COMMAND, *words, "--name", name, "--listen", "0", "--json", *ways, *more]
     process = stack.enter_context(
         subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
     )
@@ -137,6 +141,27 @@ def test_what_is_for_groups_alone_says_so_and_the_other_way_round(capsys, monkey
     for count in ("0", "-1", "32", "99999999999999"):
         err = tell(capsys, "node", "--replica", "s", "--voters", count, code=ExitCode.USAGE)
         assert f"--voters {count}: a group has 1 to 31 voters" in err
+
+
+def test_a_node_leads_without_the_others_that_are_gone_for_good(capsys, nodes) -> None:
+    tell(capsys, "store", "put", "cities", "rome", "3")
+    found = members(capsys)
+    stays = min(found)
+    for name in found.keys() - {stays}:
+        nodes[name].kill()
+        nodes[name].wait()
+    said = tell(capsys, "store", "promote", "cities", "--at", stays, "--force")
+    assert said.startswith(f"node {stays} (")
+    assert said.endswith(") leads cities\n")
+    tell(capsys, "store", "put", "cities", "oslo", "1")
+    assert set(members(capsys)) == {stays}
+
+
+def test_a_node_is_handed_the_lead_of_a_group(capsys, nodes) -> None:
+    (follower, *_) = [name for name, each in members(capsys).items() if not each["leader"]]
+    tell(capsys, "store", "promote", "cities", "--at", follower)
+    assert members(capsys)[follower]["leader"]
+    assert all(each.poll() is None for each in nodes.values())
 
 
 @pytest.mark.usefixtures("nodes")

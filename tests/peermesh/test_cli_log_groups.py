@@ -13,7 +13,9 @@ import pytest
 from peermesh.blocking import Endpoint
 from peermesh.cli.exits import ExitCode
 from peermesh.testing.time_limits import limit
-from tests.peermesh.test_cli_groups import COMMAND, ENVIRONMENT, port_of, start, tell
+from tests.peermesh.test_cli_groups import start, tell
+
+REPLICA = ("log", "replica", "trips")
 
 
 @pytest.fixture
@@ -22,17 +24,9 @@ def nodes(monkeypatch, tmp_path: Path) -> Iterator[dict[str, subprocess.Popen[st
     with ExitStack() as stack:
         found, ports = {}, []
         for name in "abc":
-            ways = [argument for port in ports for argument in ("--peer", str(port))]
-            what = ["trips", "--voters", "a,b,c", "--path", str(tmp_path / f"{name}.db")]
-            command = [*COMMAND, "log", "replica", *what, "--name", name, "--listen", "0", "--json"]
-            process = stack.enter_context(
-                subprocess.Popen(
-                    [*command, *ways], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
-                )
-            )
-            stack.callback(process.kill)
-            found[name] = process
-            ports.append(port_of(process.stdout))
+            options = ("--voters", "a,b,c", "--path", str(tmp_path / f"{name}.db"))
+            found[name], port = start(stack, name, ports, *options, words=REPLICA)
+            ports.append(port)
         _, port = start(stack, "d", ports)
         monkeypatch.setenv("PEERMESH_PEER", f"127.0.0.1:{port}")
         yield found
@@ -61,6 +55,26 @@ def test_the_log_of_a_group_goes_on_without_its_leader(capsys, nodes) -> None:
     assert tell(capsys, "log", "offsets", "trips") == "0 0 2\n"
     assert tell(capsys, "log", "consumers", "trips") == "1 w\n"
     assert leader not in {name for name, each in members(capsys).items() if each["leader"]}
+
+
+def test_a_node_leads_the_log_without_the_others_that_are_gone_for_good(capsys, nodes) -> None:
+    tell(capsys, "log", "append", "trips", "first")
+    for name in "bc":
+        nodes[name].kill()
+        nodes[name].wait()
+    assert tell(capsys, "log", "promote", "trips", "--at", "a", "--force").endswith("leads trips\n")
+    assert tell(capsys, "log", "append", "trips", "second") == "0 1\n"
+
+
+def test_a_log_begins_with_a_number_of_voters(capsys, monkeypatch) -> None:
+    with ExitStack() as stack:
+        options = ("--voters", "3", "--partitions", "2")
+        _, port = start(stack, "a", [], *options, "--found", words=REPLICA)
+        start(stack, "b", [port], *options, words=REPLICA)
+        monkeypatch.setenv("PEERMESH_PEER", f"127.0.0.1:{port}")
+        tell(capsys, "log", "append", "trips", "first", "--partition", "1")
+    err = tell(capsys, "log", "replica", "l", "--voters", "a", "--found", code=ExitCode.USAGE)
+    assert "--voters 3" in err
 
 
 def test_a_replica_of_a_log_that_came_later_is_given_a_vote_and_loses_it(
