@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +19,7 @@ from wire.public import public
 
 if TYPE_CHECKING:
     from endpoint.loop import EndpointLoop
+    from endpoint.replicas.runner import Runner
 
 VERSION: Final = 1
 """Of the form of ``Snapshot.to_dict``: fields may come, and none changes its meaning."""
@@ -100,7 +101,7 @@ def inspect(
     stores: list[StoreInfo] = []
     logs: list[LogInfo] = []
     for replica in loop.stores.values():
-        match replica.statistics():
+        match _counted(replica):
             case StoreStatistics() as found:
                 stores.append(StoreInfo(replica.name, found))
             case LogStatistics() as found:
@@ -118,6 +119,14 @@ def inspect(
         stores=tuple(stores),
         logs=tuple(logs),
     )
+
+
+def _counted(replica: Runner) -> StoreStatistics | LogStatistics:
+    """Give the counts of a replica; of one that has ended, as it was then."""
+    found = replica.statistics()
+    if replica.error is None:
+        return found
+    return replace(found, role="ended", is_in_touch=False, trouble=str(replica.error))
 
 
 def _flat(item: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class StoreStatistics:
     """One store at one endpoint."""
 
     role: str
-    """``master``, ``clone`` or ``proxy``."""
+    """``master``, ``clone`` or ``proxy``; of a group ``leader`` or ``replica``; or ``ended``."""
     epoch: int
     """Of the master; elsewhere the highest that is known of one."""
     entries: int
@@ -46,6 +46,8 @@ class StoreStatistics:
     max_entries: int | None = None
     """The quota of a master; ``None`` sets no limit."""
     max_bytes: int | None = None
+    trouble: str | None = None
+    """Why it has no leader here, or has ended, in a sentence; ``None`` while nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class LogStatistics:
     """One log at one endpoint."""
 
     role: str
-    """``keeper``, ``follower`` or ``proxy``; of a group ``leader`` or ``replica``."""
+    """``keeper``, ``follower`` or ``proxy``; of a group ``leader`` or ``replica``; or ``ended``."""
     epoch: int
     is_in_touch: bool
     spans: tuple[Span, ...] = ()
@@ -79,6 +81,8 @@ class LogStatistics:
     max_entries: int | None = None
     """The quota of a keeper; ``None`` sets no limit."""
     max_bytes: int | None = None
+    trouble: str | None = None
+    """As that of a store."""
 
 
 def lags_of(

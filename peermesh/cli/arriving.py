@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import trio
 
@@ -15,9 +15,10 @@ from peermesh.cli.addresses import Address
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh
 from peermesh.cli.output import note, say
+from peermesh.cli.unled import no_leader
 from peermesh.cli.values import on_a_line
 from wire.addresses import join_address
-from wire.errors import ErrorCode, InsecureAddress
+from wire.errors import ErrorCode, InsecureAddress, NoQuorum
 
 if TYPE_CHECKING:
     from endpoint.replicas.logs.log import ReplicaLog
@@ -251,7 +252,7 @@ async def join_as_copy(endpoint: Endpoint, mesh: Mesh, name: str) -> Store | Rep
     if name in endpoint.known_groups():
         return await _join_group(endpoint, mesh, name)
     store = await endpoint.attach_clone(name)
-    await _meet_master(store, mesh)
+    await _meet_master(endpoint, store, mesh)
     return store
 
 
@@ -262,7 +263,7 @@ async def open_proxy(mesh: Mesh, name: str) -> AsyncIterator[StoreProxy]:
         await join(endpoint, mesh)
         await expect_store(endpoint, mesh, name)
         store = await endpoint.attach_proxy(name)
-        await _meet_master(store, mesh)
+        await _meet_master(endpoint, store, mesh)
         yield store
 
 
@@ -283,7 +284,7 @@ async def open_replica(mesh: Mesh, name: str) -> AsyncIterator[ReplicaStore]:
 
 async def _join_group(endpoint: Endpoint, mesh: Mesh, name: str) -> ReplicaStore:
     store = await endpoint.attach_replica(name)
-    async with telling(lambda: [f"store {on_a_line(name)}: no leader of its group answers"]):
+    async with _patiently(endpoint, mesh, "store", name):
         await store.await_leader(timeout=mesh.wait)
     return store
 
@@ -291,10 +292,25 @@ async def _join_group(endpoint: Endpoint, mesh: Mesh, name: str) -> ReplicaStore
 async def join_log_group(endpoint: Endpoint, mesh: Mesh, name: str) -> ReplicaLog:
     """Attach a replica of a log's group without a vote, which has all that was acknowledged."""
     log = await endpoint.attach_log_replica(name)
-    async with telling(lambda: [f"log {on_a_line(name)}: no leader of its group answers"]):
+    async with _patiently(endpoint, mesh, "log", name):
         await log.await_leader(timeout=mesh.wait)
         await log.catch_up(timeout=mesh.wait)
     return log
+
+
+@asynccontextmanager
+async def _patiently(
+    endpoint: Endpoint, mesh: Mesh, kind: Literal["store", "log"], name: str
+) -> AsyncIterator[None]:
+    """Have the block wait for a leader; raises ``CommandFailed``, which says what is missing.
+
+    The replica of a command knows no voters before a leader tells it: the others have to say it.
+    """
+    async with telling(lambda: [f"{kind} {on_a_line(name)}: no leader of its group answers"]):
+        try:
+            yield
+        except NoQuorum:
+            raise await no_leader(endpoint, kind, name, mesh.wait) from None
 
 
 async def expect_store(endpoint: Endpoint, mesh: Mesh, name: str) -> None:
@@ -332,9 +348,11 @@ async def _expect(what: str, name: str, known: Callable[[], tuple[str, ...]], me
     )
 
 
-async def _meet_master(store: StoreHandle, mesh: Mesh) -> None:
+async def _meet_master(endpoint: Endpoint, store: StoreHandle, mesh: Mesh) -> None:
     async with telling(lambda: [f"store {on_a_line(store.name())}: its master is silent"]):
         idle = await store.await_idle(timeout=mesh.wait)
+    if not idle and store.name() in endpoint.known_groups():
+        raise await no_leader(endpoint, "store", store.name(), mesh.wait)
     if not idle:
         raise CommandFailed(
             f"{idle}: does an endpoint of this mesh have its master?", ExitCode.TIMEOUT

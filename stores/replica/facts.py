@@ -174,6 +174,14 @@ class Facts(Standing):
         return "leader" if self.is_leader else "replica"
 
     @property
+    def trouble(self) -> str | None:
+        """Why no leader serves this replica, in a sentence; ``None`` while one does."""
+        if self.is_served:
+            return None
+        alone = f"its {self.outbox.words.leader} is not heard"
+        return alone if self._manner.is_single else self.explain()
+
+    @property
     def hears_majority(self) -> bool:
         """True if so many voters are heard here that they can elect a leader."""
         return self.roster.hears_majority(self.voters)

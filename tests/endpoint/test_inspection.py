@@ -95,3 +95,22 @@ async def test_to_look_changes_nothing() -> None:
         assert before == [repr(endpoint), endpoint.describe().stores]
         await receipt.applied()
         assert endpoint.describe().stores[0].statistics.revision == 1
+
+
+async def test_what_has_no_leader_or_has_ended_is_told_with_its_trouble(kit, tmp_path) -> None:
+    disk = {"backend": "sqlite", "path": tmp_path / "ended.db"}
+    async with Endpoint(name="a") as endpoint:
+        await endpoint.attach_master("fine")
+        await endpoint.attach_replica("unfounded", voters=("a", "b"))
+        ended = await endpoint.attach_replica("ended", voters=("a",), **disk)
+        await ended.await_leader(timeout=limit())
+        (tmp_path / "ended.db").unlink()
+        await ended.put("key", 1)
+        await kit.until(lambda: not ended.is_leader())
+        found = {each.name: each.statistics for each in endpoint.describe().stores}
+        fine, unfounded = found["fine"], found["unfounded"]
+        assert (fine.role, fine.is_in_touch, fine.trouble) == ("master", True, None)
+        assert (unfounded.role, unfounded.is_in_touch) == ("replica", False)
+        assert "b" in unfounded.trouble
+        assert (found["ended"].role, found["ended"].is_in_touch) == ("ended", False)
+        assert "was removed" in found["ended"].trouble

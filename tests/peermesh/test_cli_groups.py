@@ -143,6 +143,24 @@ def test_what_is_for_groups_alone_says_so_and_the_other_way_round(capsys, monkey
         assert f"--voters {count}: a group has 1 to 31 voters" in err
 
 
+@pytest.mark.parametrize("words", [("get", "cities", "rome"), ("members", "cities")])
+def test_without_a_majority_commands_say_which_voters_are_silent(capsys, nodes, words) -> None:
+    tell(capsys, "store", "put", "cities", "rome", "3")
+    for name in "bc":
+        nodes[name].kill()
+        nodes[name].wait()
+    events = (json.loads(line)["event"] for line in nodes["a"].stdout)
+    assert "store_master_lost" in events  # a leader has to notice first
+    assert run(["store", *words, "--wait", "5"]) == ExitCode.TIMEOUT
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith(
+        "peermesh: store cities has no leader after 5 s: a says: 2 of 3 voters: "
+    )
+    assert "b silent" in last
+    assert "c silent" in last
+    assert "promote NAME --force" in last
+
+
 def test_a_node_leads_without_the_others_that_are_gone_for_good(capsys, nodes) -> None:
     tell(capsys, "store", "put", "cities", "rome", "3")
     found = members(capsys)

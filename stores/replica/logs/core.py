@@ -155,6 +155,7 @@ class LogCore(GroupCore):
             bytes=size,
             max_entries=quota.max_entries,
             max_bytes=quota.max_bytes,
+            trouble=self.trouble,
         )
 
     def _tick(self) -> None:

@@ -83,6 +83,7 @@ class TableCore(GroupCore):
             expiring=self.machine.count_expiring(),
             max_entries=quota.max_entries,
             max_bytes=quota.max_bytes,
+            trouble=self.trouble,
         )
 
     def observe(self, *, is_observed: bool) -> None:
