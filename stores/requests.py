@@ -183,10 +183,15 @@ class Requests:
         return self.last_request
 
 
-def _check_sizes(key: bytes, value: bytes) -> int:
-    """Give the size of both together."""
+def check_key(key: bytes) -> None:
+    """Raise ``InvalidData`` for a key that no store takes."""
     if len(key) > KEY_SIZE_MAX:
         raise InvalidData(f"a key of {len(key)} bytes: at most {KEY_SIZE_MAX} are possible")
+
+
+def _check_sizes(key: bytes, value: bytes) -> int:
+    """Give the size of both together."""
+    check_key(key)
     if len(value) > VALUE_SIZE_MAX:
         raise InvalidData(
             f"a value of {len(value)} bytes: at most {VALUE_SIZE_MAX} travel at once; put larger"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +13,7 @@ from peermesh.cli.command import command, group
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.numbers import counted
 from peermesh.cli.output import Output
+from peermesh.cli.running import open_input
 
 _FILE: Final = click.option(
     "--file", "-f", "file", required=True, metavar="FILE",
@@ -58,7 +58,7 @@ def token(name: str, file: Path, output: Output) -> None:
 def user(name: str, file: Path, output: Output, *, from_stdin: bool) -> None:
     """Add the user NAME to FILE, or change its password, which is asked for."""
     if from_stdin:
-        typed = sys.stdin.readline().rstrip("\r\n")
+        typed = open_input().readline().rstrip("\r\n")
     else:
         typed = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     _load(file).with_user(name, typed).save(file)

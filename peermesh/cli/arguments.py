@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +13,7 @@ from peermesh import Value
 from peermesh.cli.command import Option
 from peermesh.cli.exits import CommandFailed
 from peermesh.cli.output import note
-from peermesh.cli.running import read_stdin
+from peermesh.cli.running import open_input, read_stdin
 from peermesh.cli.trust import STDIN
 from peermesh.cli.values import NoJSON, NoValue, on_a_line, parse_value
 from wire.escaping import is_whole
@@ -106,9 +105,7 @@ def _value_of(text: str, *, as_text: bool) -> Value:
 
 def _read_all_of_stdin() -> str:
     """Read one value: it must fit into a frame anyway."""
-    if sys.stdin is None:
-        return ""  # It was closed before the command was started.
-    data = sys.stdin.buffer.read(FRAME_SIZE_MAX + 1)
+    data = open_input().buffer.read(FRAME_SIZE_MAX + 1)
     if len(data) > FRAME_SIZE_MAX:
         raise CommandFailed(f"stdin holds more than {FRAME_SIZE_MAX} bytes, the most of a value")
     try:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, BinaryIO, Final
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 import trio
@@ -22,7 +22,8 @@ from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import counted
 from peermesh.cli.output import Output, note, refuse_terminal
-from peermesh.cli.running import run
+from peermesh.cli.running import open_input, run
+from peermesh.cli.trust import STDIN
 from stores.dumps import DumpReader, Header, dumped
 from stores.lives import session_of
 from wire.decoding import decode
@@ -90,9 +91,22 @@ def _opened(path: str) -> AbstractContextManager[IO[bytes]]:
     return replacing_private(path)
 
 
+class _DumpFile(click.File):
+    """A dump that is read."""
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - text, or an open file
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> IO[Any]:
+        """Open it; raises ``CommandFailed`` for a stdin that is closed."""
+        return open_input().buffer if value == STDIN else super().convert(value, param, ctx)
+
+
 @command()
 @STORE_NAME
-@click.argument("file", type=click.File("rb"))
+@click.argument("file", type=_DumpFile("rb"))
 @click.option("--over", is_flag=True, help="Put the entries over what is there already.")
 @mesh_options(listens=False)
 def load(name: str, file: BinaryIO, mesh: Mesh, output: Output, *, over: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +12,7 @@ from handshake.ticket import JoinTicket
 from peermesh.cli.addresses import Address, AddressType
 from peermesh.cli.command import Command, group
 from peermesh.cli.output import Output
+from peermesh.cli.running import open_input
 from peermesh.cli.trust import STDIN, Trust
 from wire.addresses import join_address
 
@@ -81,7 +81,7 @@ def new_ticket(address: Address, secret_file: Path | None, output: Output) -> No
 @click.argument("text", metavar="TICKET")
 def show_ticket(text: str, output: Output) -> None:
     """Write where TICKET leads, and the fingerprint of its secret; "-" reads it from stdin."""
-    found = JoinTicket.parse(sys.stdin.readline() if text == STDIN else text)
+    found = JoinTicket.parse(open_input().readline() if text == STDIN else text)
     fingerprint = found.secret.fingerprint()
     where = join_address(found.host, found.port)
     output.tell(

@@ -90,7 +90,7 @@ async def _run(words: tuple[str, ...], environment: dict[str, str], seconds: flo
     It has a process group of its own, so that all that it started can be ended with it; at a
     terminal only a command of the terminal's own group may read what is typed.
     """
-    is_grouped = not sys.stdin.isatty()
+    is_grouped = sys.stdin is None or not sys.stdin.isatty()
     ending = _Ending(seconds, is_grouped=is_grouped)
     try:
         done = await trio.run_process(

@@ -83,6 +83,8 @@ def write_bytes(data: bytes) -> None:
 
 def refuse_terminal(what: str) -> None:
     """Raise ``CommandFailed`` if stdout is a terminal, which ``what`` would disturb."""
+    if sys.stdout is None:
+        raise CommandFailed("stdout is closed", hint="write it into a file or a pipe")
     if sys.stdout.isatty():
         raise CommandFailed(
             f"a terminal cannot show {what}",

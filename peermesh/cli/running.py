@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, TextIO, TypeVar
 
 import click
 
+from peermesh.cli.exits import CommandFailed
 from peermesh.cli.output import say
 from wire.errors import MeshError
 
@@ -67,6 +68,8 @@ class Signals:
         os.set_blocking(self._writer, False)  # as it has to be for signals
         Thread(target=_end_at_next, args=(self._reader,), daemon=True).start()
         for number in SIGNALS:
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue  # Started by nohup: it is to outlive its terminal.
             self._before[number] = signal.signal(number, self._handle)
         return self
 
@@ -169,14 +172,23 @@ def _plain(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 async def read_stdin() -> AsyncIterator[bytes]:
-    """Give the lines of stdin, with their ends; none if it was closed before we were started."""
+    """Give the lines of stdin, with their ends; raises as ``open_input`` does."""
     import trio
 
-    if sys.stdin is None:
-        return  # Number 0 is another file by now.
+    open_input()
     stdin = _open_stdin()
     while line := await trio.to_thread.run_sync(stdin.readline, abandon_on_cancel=True):
         yield line
+
+
+def open_input() -> TextIO:
+    """Give stdin; raises ``CommandFailed`` if it was closed before the command was started.
+
+    Then it holds nothing that anybody meant, and number 0 is another file by now.
+    """
+    if sys.stdin is None:
+        raise CommandFailed("stdin is closed, and - reads it", hint="</dev/null is empty input")
+    return sys.stdin
 
 
 def _open_stdin() -> BinaryIO:

@@ -332,14 +332,38 @@ def test_a_full_disk_is_one_sentence():
     assert failed.stderr.count("\n") == 1
 
 
-def test_stdin_that_is_closed_holds_no_lines():
-    with node() as (_, address):
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("pub", "t", "-"),
+        ("store", "put", "table", "k", "-"),
+        ("store", "load", "table", "-"),
+    ],
+)
+def test_stdin_that_is_closed_is_no_empty_input(words):
+    with node("--master", "table") as (_, address):
         closed = ["sh", "-c", 'exec "$@" <&-', "sh"]
         ended = subprocess.run(
-            [*closed, *COMMAND, "pub", "t", "-", "--peer", address],
+            [*closed, *COMMAND, *words, "--peer", address],
             capture_output=True, text=True, cwd=ROOT, env=ENVIRONMENT, check=False,
         )  # fmt: skip
-    assert (ended.returncode, ended.stderr) == (ExitCode.DONE, "")
+        said = "peermesh: stdin is closed, and - reads it; </dev/null is empty input\n"
+        assert (ended.returncode, ended.stderr) == (ExitCode.FAILED, said)
+        assert run("store", "keys", "table", "--peer", address).stdout == ""
+
+
+def test_without_stdin_and_stdout_commands_say_what_is_missing_or_go_on():
+    with node("--master", "table") as (_, address):
+        closed = ["sh", "-c", 'exec "$@" <&- >&-', "sh", *COMMAND, "store"]
+        for words, code, said in (
+            (("lock", "table", "it", "true"), ExitCode.DONE, ""),
+            (("dump", "table", "-"), ExitCode.FAILED, "peermesh: stdout is closed"),
+        ):
+            ended = subprocess.run(
+                [*closed, *words, "--peer", address],
+                stderr=subprocess.PIPE, text=True, cwd=ROOT, env=ENVIRONMENT, check=False,
+            )  # fmt: skip
+            assert (ended.returncode, ended.stderr.startswith(said)) == (code, True), ended.stderr
 
 
 # Stores.

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from peermesh.cli.exits import ExitCode
+from peermesh.testing.time_limits import limit
 
 ROOT = Path(__file__).parent.parent.parent
 COMMAND = [sys.executable, "-m", "peermesh"]
@@ -125,3 +126,14 @@ def test_a_second_signal_ends_a_bus_whose_module_hangs(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait() == ExitCode.INTERRUPTED
         assert process.stderr.read() == "peermesh: ended at once\n"
+
+
+def test_a_node_that_was_started_by_nohup_outlives_its_terminal() -> None:
+    ignoring = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh"]
+    with started(*ignoring, *COMMAND, "node", "--listen", "0") as node:
+        assert node.stdout is not None
+        assert any(line.startswith("listening") for line in node.stdout)
+        node.send_signal(signal.SIGHUP)
+        node.terminate()
+        _, complained = node.communicate(timeout=limit())
+    assert (node.returncode, complained) == (128 + signal.SIGTERM, "")

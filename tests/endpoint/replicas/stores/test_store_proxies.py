@@ -14,10 +14,12 @@ from endpoint.surroundings import surroundings
 from peermesh.blocking import Endpoint as BlockingEndpoint
 from peermesh.testing.time_limits import limit
 from stores.batch import Batch
+from stores.limits import KEY_SIZE_MAX
 from tests.endpoint.rows import line
 from tests.waiting import until
 from wire.errors import (
     GuardFailed,
+    InvalidData,
     NoSuchKey,
     NoSuchMaster,
     StaleData,
@@ -227,3 +229,13 @@ def test_threads_use_proxies_too() -> None:
             assert proxy.await_idle(timeout=limit())
             assert [entry.key for entry in proxy.entries()] == ["a", "b"]
             assert sorted(proxy.keys()) == ["a", "b"]
+
+
+async def test_a_key_that_no_store_has_is_an_error_at_once_and_asks_nothing() -> None:
+    async with line(2) as (first, last):
+        async with first.attach_master("s"), last.attach_proxy("s") as proxy:
+            key = "x" * KEY_SIZE_MAX
+            for look in (proxy.exists, proxy.get, proxy.entry, proxy.at_master().get):
+                with pytest.raises(InvalidData, match="a key of 65541 bytes: at most 65536"):
+                    await look(key)
+            assert not await proxy.exists(key[:-5])
