@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 import click
 import trio
 
-from peermesh import Backend
 from peermesh.cli.arriving import stay_joined
 from peermesh.cli.asking import LEAD_LOG, ask_for_promotion, promotion_options
 from peermesh.cli.command import command
 from peermesh.cli.completion import LOG_NAME
+from peermesh.cli.holding import end_with, in_file
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Seconds, Whole, counted
 from peermesh.cli.offering import offer_log, offer_log_replica
@@ -44,12 +44,6 @@ def _keeper_options(command: CommandT) -> CommandT:
     for option in reversed(_KEEPER_OPTIONS):
         command = option(command)
     return command
-
-
-def _place(path: str | None) -> dict[str, Any]:
-    return (
-        {"backend": Backend.Memory} if path is None else {"backend": Backend.SQLite, "path": path}
-    )
 
 
 def _given(limits: dict[str, float | None]) -> dict[str, Any]:
@@ -90,13 +84,13 @@ async def _keep(
 ) -> None:
     partitions, path = where
     async with mesh.endpoint() as endpoint, trio.open_nursery() as nursery:
-        kept = await endpoint.attach_log(name, topics, partitions, **_place(path), **options)
+        kept = await endpoint.attach_log(name, topics, partitions, **in_file(path), **options)
         offer_log(endpoint, name, kept, options | {"topics": topics})
         await stay_joined(endpoint, mesh, nursery, output.announce)
         count = await kept.partition_count()
         text = f"keeping {on_a_line(name)} in {counted(count, 'partition')}"
         output.announce(text, event="keeping", log=name, partitions=count)
-        await trio.sleep_forever()
+        await end_with(endpoint, [kept])
 
 
 @command()
@@ -141,13 +135,13 @@ async def _replica(
     partitions, path = where
     async with mesh.endpoint() as endpoint, trio.open_nursery() as nursery:
         held = await endpoint.attach_log_replica(
-            name, partitions=partitions, **voters._asdict(), **_place(path)
+            name, partitions=partitions, **voters._asdict(), **in_file(path)
         )
         offer_log_replica(endpoint, name, held)
         await stay_joined(endpoint, mesh, nursery, output.announce)
         text = f"replica of {on_a_line(name)}"
         output.announce(text, event="replica", log=name, path=path)
-        await trio.sleep_forever()
+        await end_with(endpoint, [held])
 
 
 @command()
@@ -173,11 +167,11 @@ async def _follow(
     mesh: Mesh, name: str, path: str | None, options: dict[str, Any], output: Output
 ) -> None:
     async with mesh.endpoint() as endpoint, trio.open_nursery() as nursery:
-        copy = await endpoint.attach_log_clone(name, **_place(path))
+        copy = await endpoint.attach_log_clone(name, **in_file(path))
         offer_log(endpoint, name, copy, options)
         await stay_joined(endpoint, mesh, nursery, output.announce)
         output.announce(f"following {on_a_line(name)}", event="following", log=name)
-        await trio.sleep_forever()
+        await end_with(endpoint, [copy])
 
 
 @command()

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import click
 import trio
 
-from peermesh import Backend, Endpoint, StatusEvent
+from peermesh import Endpoint, StatusEvent
 from peermesh.cli.arriving import listen, stay_peered
 from peermesh.cli.command import command
+from peermesh.cli.holding import Held, end_with, in_file, split_place
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.offering import offer_store, offer_store_replica
 from peermesh.cli.output import Output
@@ -99,7 +100,7 @@ class _Node:
             with endpoint.subscribe_status() as status:
                 if topics:
                     endpoint.forward(*topics)
-                await self._attach(endpoint, stores)
+                held = await self._attach(endpoint, stores)
                 ports = await listen(endpoint, self._mesh)
                 # A node that cannot listen, or has no store, writes nothing but its error.
                 own = endpoint.node_id()
@@ -107,40 +108,43 @@ class _Node:
                 self._say("node", f"endpoint {who}", id=str(own), name=endpoint.name_of(own))
                 self._tell_attached(stores)
                 stay_peered(endpoint, self._mesh, nursery, self._output.tell, ports)
+                if held:
+                    nursery.start_soon(end_with, endpoint, held)
                 async for event in status:
-                    self._on_status(event)
+                    await self._on_status(event)
 
-    async def _attach(self, endpoint: Endpoint, stores: _Stores) -> None:
+    async def _attach(self, endpoint: Endpoint, stores: _Stores) -> list[Held]:
+        held: list[Held] = []
         for master in stores.masters:
-            name, _, path = master.partition(":")
-            if path:
-                await endpoint.attach_master(name, Backend.SQLite, path=path, **self._quota)
-            else:
-                await endpoint.attach_master(name, Backend.Memory, **self._quota)
+            name, path = split_place(master)
+            held.append(await endpoint.attach_master(name, **in_file(path), **self._quota))
         for clone in stores.clones:
-            name, _, path = clone.partition(":")
-            offer_store(endpoint, name, await endpoint.attach_clone(name), path, **self._quota)
+            name, path = split_place(clone)
+            copy = await endpoint.attach_clone(name)
+            offer_store(endpoint, name, copy, path, **self._quota)
+            held.append(copy)
         for replica in stores.replicas:
-            name, _, path = replica.partition(":")
-            place: dict[str, Any] = {"backend": Backend.SQLite, "path": path} if path else {}
-            held = await endpoint.attach_replica(name, **stores.voters._asdict(), **place)
-            offer_store_replica(endpoint, name, held)
+            name, path = split_place(replica)
+            member = await endpoint.attach_replica(name, **stores.voters._asdict(), **in_file(path))
+            offer_store_replica(endpoint, name, member)
+            held.append(member)
+        return held
 
     def _tell_attached(self, stores: _Stores) -> None:
         for master in stores.masters:
-            name, _, path = master.partition(":")
-            self._say("master", f"master of {on_a_line(name)}", store=name, path=path or None)
+            name, path = split_place(master)
+            self._say("master", f"master of {on_a_line(name)}", store=name, path=path)
         for clone in stores.clones:
-            name = clone.partition(":")[0]
+            name = split_place(clone)[0]
             self._say("clone", f"clone of {on_a_line(name)}", store=name)
         for replica in stores.replicas:
-            name, _, path = replica.partition(":")
-            self._say("replica", f"replica of {on_a_line(name)}", store=name, path=path or None)
+            name, path = split_place(replica)
+            self._say("replica", f"replica of {on_a_line(name)}", store=name, path=path)
 
-    def _on_status(self, event: StatusEvent) -> None:
-        self._say(
-            str(event.status),
+    async def _on_status(self, event: StatusEvent) -> None:
+        await self._output.report(
             str(event),
+            event=str(event.status),
             endpoint=None if event.endpoint is None else str(event.endpoint),
             name=event.name,
             address=event.address,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from peermesh import Backend, Endpoint
+from peermesh import Endpoint
+from peermesh.cli.holding import in_file
 from peermesh.cli.numbers import counted
 
 if TYPE_CHECKING:
@@ -13,14 +14,18 @@ if TYPE_CHECKING:
 
 
 def offer_store(
-    endpoint: Endpoint, name: str, clone: Store, path: str, **options: int | None
+    endpoint: Endpoint,
+    name: str,
+    clone: Store,
+    path: str | None,
+    **options: Any,  # noqa: ANN401 - those of promote
 ) -> None:
-    """Offer a clone; as a master it is in the file, or in memory if the path is empty.
+    """Offer a clone; as a master it is in the file, or in memory without a path.
 
     ``options`` are others of ``promote``.
     """
-    place: dict[str, Any] = {"backend": Backend.SQLite, "path": path} if path else {}
-    endpoint.admin.offer_store(name, partial(_promote_store, endpoint, clone, options | place))
+    options |= in_file(path)
+    endpoint.admin.offer_store(name, partial(_promote_store, endpoint, clone, options))
 
 
 def offer_log(endpoint: Endpoint, name: str, log: Log, options: dict[str, Any]) -> None:

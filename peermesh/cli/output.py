@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable
 from typing import Final
@@ -27,13 +28,27 @@ class Output:
 
     def tell(self, text: str | Iterable[str] | None, /, **members: object) -> None:
         """Write ``text``, a line or several, or the ``members`` as one JSON object on a line."""
+        for line in self._lines(text, members):
+            say(line)
+
+    async def report(self, text: str, /, **members: object) -> None:
+        """Tell what happens, from a thread: a reader of stdout that is slow stops no endpoint.
+
+        A pipe that is full, or a terminal that was told to wait, would hold the loop up, and have
+        the replicas here miss their leader.
+        """
+        import trio
+
+        data = "".join(f"{escape(line)}\n" for line in self._lines(text, members)).encode()
+        if sys.stdout is not None:
+            await trio.to_thread.run_sync(_write_all, data, abandon_on_cancel=True)
+
+    def _lines(self, text: str | Iterable[str] | None, members: dict[str, object]) -> Iterable[str]:
         if self.as_json:
-            say(json_line(members))
-        elif isinstance(text, str):
-            say(text)
-        elif text is not None:
-            for line in text:
-                say(line)
+            return [json_line(members)]
+        if isinstance(text, str):
+            return [text]
+        return () if text is None else text
 
     def announce(self, text: str, /, **members: object) -> None:
         """Tell what is no result, such as that a command listens: text of that goes to stderr."""
@@ -41,6 +56,13 @@ class Output:
             say(json_line(members))
         else:
             say(text, err=True)
+
+
+def _write_all(data: bytes) -> None:
+    """Write to stdout with no lock: a thread that is left behind here must hold none at the end."""
+    number = sys.stdout.fileno()
+    while data:
+        data = data[os.write(number, data) :]
 
 
 def say(line: str, *, err: bool = False) -> None:

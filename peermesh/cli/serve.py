@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import trio
 
-from peermesh import Backend, StatusEvent
 from peermesh.cli.addresses import Address, AddressType
 from peermesh.cli.arguments import read_token
 from peermesh.cli.arriving import stay_joined
 from peermesh.cli.command import Command, group
 from peermesh.cli.exits import CommandFailed, ExitCode
+from peermesh.cli.holding import end_with, in_file, split_place
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.offering import offer_store, offer_store_replica
 from peermesh.cli.output import Output
@@ -148,20 +148,21 @@ class _Server:
             text = "this needs HTTP: pip install 'peermesh[http]'"
             raise CommandFailed(text, ExitCode.MISSING) from error
         host, port = self._address
-        name, _, path = name.partition(":")
+        name, path = split_place(name)
         async with self._mesh.endpoint() as endpoint, trio.open_nursery() as nursery:
             with endpoint.subscribe_status() as status:
                 store: Store | ReplicaStore
                 if voters is not None:
                     store = replica = await endpoint.attach_replica(
-                        name, voters=voters, patience=ELECTION_SECONDS, **_place(path)
+                        name, voters=voters, patience=ELECTION_SECONDS, **in_file(path)
                     )
                     offer_store_replica(endpoint, name, replica)
                 elif is_clone:
                     store = clone = await endpoint.attach_clone(name)
                     offer_store(endpoint, name, clone, path, **quota)
                 else:
-                    store = await endpoint.attach_master(name, **_place(path), **quota)
+                    store = await endpoint.attach_master(name, **in_file(path), **quota)
+                nursery.start_soon(end_with, endpoint, [store])
                 await stay_joined(endpoint, self._mesh, nursery, self._output.tell)
                 async with open_gateway(store, host=host, port=port, **self._access) as gateway:
                     scheme = "webhdfs" if gateway.scheme == "http" else "swebhdfs"
@@ -173,12 +174,6 @@ class _Server:
                         active=gateway.is_active(),
                     )
                     async for event in status:
-                        self._on_status(event)
-
-    def _on_status(self, event: StatusEvent) -> None:
-        self._say(str(event.status), str(event), reason=event.reason)
-
-
-def _place(path: str) -> dict[str, Any]:
-    """Give the options that say where a store is: in a file, or in memory."""
-    return {"backend": Backend.SQLite, "path": path} if path else {}
+                        await self._output.report(
+                            str(event), event=str(event.status), reason=event.reason
+                        )

@@ -80,4 +80,4 @@ async def _live(mesh: Mesh, access: dict[str, Any], output: Output) -> None:
                 text = f"serving the topics of the mesh at {gateway.url}"
                 output.tell(text, event="serving", url=gateway.url, address=gateway.address)
                 async for event in status:
-                    output.tell(str(event), event=str(event.status), reason=event.reason)
+                    await output.report(str(event), event=str(event.status), reason=event.reason)

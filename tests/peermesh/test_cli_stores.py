@@ -24,6 +24,9 @@ COMMAND = [sys.executable, "-m", "peermesh"]
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("PEERMESH_")}
 ENVIRONMENT["PEERMESH_CONFIG_DIR"] = "/nonexistent"
 
+EVENTS_IN_A_PIPE = 600
+"""Events of a node that no pipe holds: Linux gives it 64 KiB, and one takes 110 bytes at least."""
+
 Run = Callable[..., tuple[str, str]]
 
 
@@ -117,6 +120,61 @@ def test_a_dump_that_breaks_off_leaves_the_earlier_one(
     done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert (done.returncode, path.read_bytes()) == (ExitCode.FAILED, before), done.stderr
     assert [each.name for each in tmp_path.iterdir()] == ["cities.dump"]
+
+
+def test_a_node_whose_reader_has_stopped_serves_its_store() -> None:
+    with started("node", "--master", "cities", "--listen", "0", "--json") as process:
+        assert process.stdout is not None
+        port = next(
+            found["port"] for line in process.stdout if "port" in (found := json.loads(line))
+        )
+        for _ in range(EVENTS_IN_A_PIPE // 4):  # each that comes and goes is four events
+            with Endpoint() as endpoint:
+                assert endpoint.peer("127.0.0.1", port)
+                with endpoint.attach_proxy("cities") as proxy:
+                    proxy.put("vienna", 1).result(timeout=limit())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("node", "--master", "cities:{path}"),
+        ("node", "--name", "a", "--voters", "a", "--replica", "cities:{path}"),
+        ("log", "keep", "cities", "--path", "{path}"),
+        ("log", "replica", "cities", "--name", "a", "--voters", "a", "--path", "{path}"),
+    ],
+)
+def test_what_holds_nothing_any_more_ends(words: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "cities.db"
+    command = [each.format(path=path) for each in words]
+    with started(*command, "--listen", "0", "--json") as process:
+        assert process.stdout is not None
+        port = next(
+            found["port"] for line in process.stdout if "port" in (found := json.loads(line))
+        )
+        with Endpoint() as endpoint:
+            assert endpoint.peer("127.0.0.1", port)
+            if command[0] == "node":
+                proxy = endpoint.attach_proxy("cities")
+                proxy.put("vienna", 1).result(timeout=limit())
+                path.unlink()
+                proxy.put("vienna", 2)
+            else:
+                log = endpoint.attach_log_proxy("cities")
+                log.append(1).result(timeout=limit())
+                path.unlink()
+                log.append(2)
+            _, err = process.communicate(timeout=limit())
+    assert process.returncode == ExitCode.FAILED
+    told = json.loads(err.splitlines()[-1])
+    assert told["error"] == "store_failed"
+    assert "was removed" in told["message"]
+
+
+@pytest.mark.parametrize("option", ["--master", "--clone", "--replica"])
+def test_a_path_that_is_empty_is_no_store_in_memory(tell: Run, option: str) -> None:
+    _, err = tell("node", option, "cities:", "--listen", "0", code=ExitCode.USAGE)
+    assert "cities: has no path behind the colon" in err
 
 
 def test_a_node_takes_a_quota_for_its_stores() -> None:
