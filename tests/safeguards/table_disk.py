@@ -190,6 +190,33 @@ DISK = [
         (LOST_BALLOTS,),
     ),
     Safeguard(
+        "the file of a group is not led alone",
+        "one that is started as a master takes the lead by force, and its group follows it later",
+        "endpoint/replicas/attachments.py",
+        "        if wanted.leads_alone and len(voters) > 1:\n",
+        "        if False:\n",
+        (
+            "tests/endpoint/replicas/groups/test_replica_files.py",
+            "tests/endpoint/replicas/group_logs/test_replica_log_files.py",
+        ),
+    ),
+    Safeguard(
+        "every entry of a dump that is loaded has to be applied",
+        "a backup that does not fit into a store is restored in part, with code 0",
+        "peermesh/cli/dumping.py",
+        "                await self._receipts[0].applied()\n",
+        "                await self._receipts[-1].applied()\n",
+        ("tests/peermesh/test_cli_stores.py",),
+    ),
+    Safeguard(
+        "a dump takes its name once all of it is there",
+        "a dump onto a full disk destroys the backup before it",
+        "peermesh/cli/dumping.py",
+        "    return replacing_private(path)\n",
+        '    return open(path, "wb")\n',
+        ("tests/peermesh/test_cli_stores.py",),
+    ),
+    Safeguard(
         "without its ballot nothing leads that was not told to",
         "a file that was put back without its ballot leads, and what it lacks is lost without a word",
         "endpoint/replicas/files.py",
