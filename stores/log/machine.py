@@ -178,8 +178,11 @@ class LogMachine(AppliedReads, Machine):
         return sum(len(run.body) for run in body.runs) if isinstance(body, Performed) else 0
 
     def changes_of(self, body: object) -> int:
-        """Count the runs of an action: what is in them is not looked at when they are applied."""
-        return len(body.runs) if isinstance(body, Performed) else 0
+        """Count what an action has of runs, or of appends by producers, if they are more.
+
+        What is in a run is not looked at when it is applied; each number of a producer is.
+        """
+        return max(len(body.runs), len(body.produced)) if isinstance(body, Performed) else 0
 
     def undo(self) -> None:
         """Forget all that is staged."""

@@ -152,6 +152,16 @@ def test_the_bytes_of_all_runs_are_counted_as_traffic(lab, handle):
     assert sum(lab.leader.size_of(body) for _, body in lab.entries) == lab.leader.traffic
 
 
+def test_changes_are_also_what_producers_append_in_one_run(lab, handle):
+    for number in range(1, 4):
+        handle.gather("a")
+        handle.gather("b", producer="p", sequence=number)
+    handle.seal()
+    ((_, body),) = [each for each in lab.entries if isinstance(each[1], Performed)]
+    assert (len(body.runs), len(body.produced)) == (1, 3)
+    assert lab.leader.changes_of(body) == 3
+
+
 def test_changes_are_the_runs_of_an_action(lab, handle):
     for values in ("a" * 500, "b", "c"):
         handle.append_batch(values)
