@@ -82,7 +82,12 @@ class Electorate:
         own, voters = self._ballot.member, self._journal.voters.current
         others = (each for each in self._followers.status(voters) if each.member != own)
         own_status = MemberStatus(
-            own, own in voters, is_whole=True, match=self._journal.durable, silent_ticks=0
+            own,
+            own in voters,
+            is_whole=True,
+            match=self._journal.durable,
+            silent_ticks=0,
+            is_dismissed=own.name in self._journal.voters.dismissed,
         )
         return [own_status, *others]
 
@@ -132,7 +137,7 @@ class Electorate:
 
     def may_add(self, name: str) -> bool:
         """Tell whether a leader adds a member of this name by itself, now or later."""
-        is_wanted = name in self._wanted.names or self._followers.asks(name)
+        is_wanted = self._wanted.wants(name) or self._followers.asks(name)
         return is_wanted and name not in self._journal.voters.dismissed
 
     def dismiss(self, name: str) -> ChangeRefusal | None:

@@ -205,7 +205,9 @@ class Facts(Standing):
     def look_at_vote(self) -> None:
         """Tell a replica that is to be a voter, once, that a person took its vote."""
         member, name = self.member, self.own.name
-        if member is None or not self.is_served or not member.state.is_voters_committed:
+        if member is None or not self.is_served or member.missing_count:
+            return  # What is missing here may be that it was added since.
+        if not member.state.is_voters_committed:
             return
         is_dismissed = name in member.journal.voters.dismissed
         if is_dismissed and not self._was_dismissed and self.roster.wanted.wants(name):

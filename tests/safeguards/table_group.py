@@ -267,6 +267,22 @@ GROUP_CORE = [
         ("tests/stores/replica/test_steering.py",),
     ),
     Safeguard(
+        "group core: where voters are counted any name can be removed, also one that is away",
+        "a replica is said to vote no more, and is given a vote as it comes back",
+        "stores/group/electorate.py",
+        "        is_wanted = self._wanted.wants(name) or self._followers.asks(name)\n",
+        "        is_wanted = name in self._wanted.names or self._followers.asks(name)\n",
+        ("tests/stores/replica/test_steering.py",),
+    ),
+    Safeguard(
+        "group core: that a vote was taken is told of what is so now",
+        "a replica that votes again is told that it does not, as it catches up",
+        "stores/replica/facts.py",
+        "        if member is None or not self.is_served or member.missing_count:\n",
+        "        if member is None or not self.is_served:\n",
+        ("tests/stores/replica/test_core.py",),
+    ),
+    Safeguard(
         "group core: files keep the names whose vote a person took",
         "a group that starts again gives a vote back that a person took",
         "stores/disk/machine_meta.py",

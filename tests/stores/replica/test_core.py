@@ -7,7 +7,7 @@ from collections import deque
 import pytest
 
 from stores.effects import Closed, IdleReached, MasterLost, Multicast, Resolve, Unicast
-from stores.group import leading
+from stores.group import followers, leading
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
 from stores.group.leading import CALLERS_MAX
@@ -15,12 +15,12 @@ from stores.group.member_parts import Stored
 from stores.group.messages import FromFollower, HigherTerm, Keepalive, PreVote, TimeoutNow
 from stores.group.positions import START, MemberId
 from stores.group.roles import Role
-from stores.group.words import Ask, Declined
+from stores.group.words import Ask, Declined, Order
 from stores.outcomes import Applied, Refused
 from stores.replica.asked import outbox
 from stores.replica.beginning import PATIENCE_TICKS, Beginning, World
 from stores.replica.core import LATE_NS
-from stores.replica.effects import News, ToDisk, Told
+from stores.replica.effects import News, OrderDone, ToDisk, Told
 from stores.replica.lazy import RowKeeper
 from stores.replica.roster import SILENT_TICKS, Roster
 from stores.replica.tables.core import TableCore
@@ -142,6 +142,28 @@ class Mesh:
         for _ in range(count):
             self.tick()
             self.work()
+
+    def pass_on(self) -> None:
+        """Pass one letter on, or do what else there is to do."""
+        if not self.mail:
+            self.tick()
+            return
+        sender, to, payload = self.mail.popleft()
+        self.take(to, self.cores[to].receive(self.where[sender], payload, self.now_ns))
+        self.take(to, self.cores[to].flush(self.now_ns))
+
+    def order(self, name: str, order: Order, what: str) -> None:
+        """Have an order done."""
+        self.take(name, self.cores[name].begin_order(1, order, what))
+        for _ in range(100):
+            self.pass_ticks(1)
+            if any(isinstance(each, OrderDone) for each in self.told[name]):
+                self.told[name].clear()
+                return
+        raise AssertionError(self.told[name])
+
+    def news(self, name: str) -> list[News]:
+        return [each.news for each in self.told[name] if isinstance(each, Told)]
 
     def lead(self) -> str:
         """Have a leader elected that serves all."""
@@ -655,3 +677,27 @@ def test_one_voter_that_came_back_with_nothing_is_no_halt() -> None:
     text = mesh.cores[leader].explain()
     assert text.startswith("2 of 3 voters: ")
     assert f"{other} silent" in text
+
+
+def test_who_was_removed_and_added_since_is_not_told_so_as_it_catches_up(monkeypatch) -> None:
+    monkeypatch.setattr(followers, "CATCH_UP_RUN", 1)
+    mesh = Mesh(durable=False)
+    leader = mesh.lead()
+    back = next(name for name in "abc" if name != leader)
+    mesh.cut = {back}
+    mesh.pass_ticks(followers.BREAK_TICKS)
+    mesh.order(leader, Order.REMOVE, back)
+    mesh.restart(back)
+    mesh.cut = set()
+    mesh.pass_ticks(2)
+    assert mesh.news(back) == [News.DISMISSED]
+    mesh.order(leader, Order.ADD, back)
+    mesh.restart(back)
+    core, was_dismissed = mesh.cores[back], False
+    while core.member is None or core.missing_count or not was_dismissed:
+        mesh.pass_on()
+        if core.member is not None and core.member.journal.voters.dismissed:
+            was_dismissed = True
+            mesh.tick(back)
+    assert core.member.journal.voters.dismissed == ()
+    assert mesh.news(back) == []

@@ -83,6 +83,26 @@ def test_a_name_that_is_to_have_a_vote_and_has_none_is_removed_and_any_other_cha
     assert leader.journal.end == end
 
 
+def test_where_voters_are_counted_a_name_that_is_away_is_removed():
+    stage = Stage("abcde", voters="abcd", wanted=Wanted(count=5))
+    stage.crash("e")
+    stage.settle_in()
+    assert steer(stage, (Order.REMOVE, "e"), ticks=15)[1] == [""]
+    stage.start("e")
+    stage.tick("abcde", times=2 * IN_TOUCH_TICKS, links=["abcde"], sync="abcde")
+    assert voters(stage) == "abcd"
+    assert steer(stage, (Order.ADD, "e"))[1] == [""]
+    assert voters(stage) == "abcde"
+
+
+def test_a_leader_that_is_removed_says_so_of_itself_while_it_leads(stage):
+    leader = stage.members["a"]
+    others = tuple(each for each in leader.journal.voters.current if each.name != "a")
+    assert stage.change("a", others) is None
+    own = next(each for each in leader.members() if each.member.name == "a")
+    assert (own.is_voter, own.is_dismissed) == (False, True)
+
+
 def test_a_voter_that_was_removed_by_hand_is_added_by_hand(stage):
     steer(stage, (Order.REMOVE, "b"))
     assert voters(stage) == "acd"
