@@ -30,6 +30,7 @@ from peermesh.spark.offsets import (
 from peermesh.spark.options import End, Explicit, Instant, Place
 from stores.group.positions import Position
 from stores.log.bookmarks import LogBookmark
+from stores.log.limits import FETCH_SIZE_MAX
 from stores.log.partitions import Span
 from stores.log.runs import Run
 from wire.errors import NoSuchPartition, OffsetOutOfRange, StoreError
@@ -183,15 +184,14 @@ class LogReader:
             return []
         places = {number: offset for number, offset in begin.offsets.items() if offset}
         lost: list[Range] = []
-        while places:
-            try:
-                self._log.runs(places, 1, after=log)
-            except OffsetOutOfRange as error:
-                if not error.is_another_log and error.start < error.offset:
-                    lost.append(Range(error.partition, error.offset, error.start))
-                    del places[error.partition]
-                    continue
-            break  # What changed since it was looked up, the tasks are told.
+        while places and isinstance(told := self._ask(places, log, 1), OffsetOutOfRange):
+            if told.is_another_log:
+                break  # It began since it was looked up: the tasks are told.
+            if told.start < told.offset:
+                lost.append(Range(told.partition, told.offset, told.start))
+                del places[told.partition]
+            else:  # Retention let more go since: the tasks are told, and of others it says nothing.
+                places[told.partition] = told.start
         return lost
 
     def _check(self, lost: Sequence[Range]) -> None:
@@ -225,10 +225,10 @@ class LogReader:
                 yield from found
 
     def _ask(
-        self, places: Offsets, log: LogBookmark | None
+        self, places: Offsets, log: LogBookmark | None, size: int = FETCH_SIZE_MAX
     ) -> list[Run] | OffsetOutOfRange | NoSuchPartition:
         try:
-            return self._log.runs(places, after=log)
+            return self._log.runs(places, size, after=log)
         except (OffsetOutOfRange, NoSuchPartition) as error:
             return error
 

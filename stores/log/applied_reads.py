@@ -36,8 +36,13 @@ class AppliedReads:
 
     @property
     def last_run(self) -> Position:
-        """The entry that brought what was appended last and is there still, or ``START``."""
-        return self._runs.last
+        """The entry that brought what was appended last and is there still.
+
+        Where nothing is there, it is the last that is applied: to forget all that was read would
+        have a reader not notice that it is lost.
+        """
+        last = self._runs.last
+        return self.position if last == START else last
 
     def has_done(self, writer: WriterId, request: int) -> bool:
         """Tell whether readers see what came of a writer's requests up to this one."""

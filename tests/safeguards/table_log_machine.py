@@ -28,6 +28,14 @@ LOG_MACHINE = [
         "        return len(body.runs) if isinstance(body, Performed) else 0\n",
     ),
     _part(
+        "a bookmark of a log of which all was let go knows what was read",
+        "a stream passes over entries that have the offsets of others since the lead was forced",
+        "applied_reads.py",
+        "        return self.position if last == START else last\n",
+        "        return last\n",
+        "tests/endpoint/replicas/logs/test_log_promotion.py",
+    ),
+    _part(
         "a file is told of a producer that is retired",
         "after a restart a member remembers other producers than all others do",
         "producers.py",

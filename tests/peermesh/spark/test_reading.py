@@ -151,7 +151,7 @@ class Held:
     def name(self):
         return self._log.name()
 
-    def runs(self, positions, *, after=None):
+    def runs(self, positions, size, *, after=None):
         self.asked.release()
         assert self.may_answer.acquire(timeout=limit())
         return self._log.runs(positions, 1, after=after)
@@ -370,3 +370,24 @@ def test_where_entries_were_lost_with_their_leader_others_under_their_offsets_ar
         assert (goal.end.offsets, goal.lost) == ({0: 24, 1: 24}, [Range(0, 7, 4)])
         assert skipping.plan(start, goal.end).wanted == [Range(0, 4, 24), Range(1, 4, 24)]
         assert kept.reader().next_end(goal.end, None, None, 0).lost == []
+
+
+def test_what_retention_lets_go_meanwhile_hides_no_loss_in_another_partition(kept, tmp_path):
+    place = {"backend": Backend.SQLite, "path": tmp_path / "copy.db"}
+    kept.fill(4, 4)
+    with Endpoint() as heir:
+        assert kept.endpoint.peer("127.0.0.1", heir.listen(), timeout=limit())
+        copy = heir.attach_log_clone("orders", **place)
+        assert copy.await_idle(timeout=limit())
+        copy.close()
+        kept.fill(3, 3)
+        start = kept.end()
+        kept.keeper.close()
+        copy = heir.attach_log_clone("orders", **place)
+        copy.promote(force=True)
+        for partition in (0, 1):
+            copy.append_batch(["other"] * 20, partition=partition).result(timeout=limit())
+        planning = LogReader(kept.log, fails_on_loss=False, clock=lambda: 0.0)
+        planning.look()
+        copy.trim(0, 10).result(timeout=limit())
+        assert planning.next_end(start, None, None, 0).lost == [Range(1, 7, 4)]

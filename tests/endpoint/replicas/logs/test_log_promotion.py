@@ -149,6 +149,27 @@ async def test_readers_are_told_where_entries_that_they_had_read_are_lost(kit):
             assert (await reader.get(timeout=limit())).value == 1, "who seeks, says what it wants"
 
 
+async def test_a_bookmark_of_a_log_of_which_all_was_let_go_knows_what_was_read(kit, place):
+    async with open_line(kit) as line:
+        old = await line.left.attach_log("log", **place("left"))
+        heir = await line.right.attach_log_clone("log", **place("right"))
+        await (await old.append("kept")).applied()
+        assert await heir.await_idle(timeout=limit())
+        await line.part()
+        await line.is_lost(heir)
+        await (await old.append_batch(["late", "later"])).applied()
+        await (await old.trim(0, 3)).applied()
+        spans, mark = await old.marked_offsets()
+        assert (spans[0].start, spans[0].end) == (3, 3)
+        await heir.promote()
+        with line.left.subscribe_status() as status:
+            await line.join()
+            await kit.events_until(status, StatusCode.STORE_DEPOSED)
+        await (await heir.append_batch(list(range(3)))).applied()
+        with pytest.raises(OffsetOutOfRange, match="those from 1 on are lost"):
+            await heir.runs({0: 3}, after=mark)
+
+
 async def test_a_copy_that_is_behind_says_nothing_against_a_reader_that_is_not(kit, monkeypatch):
     monkeypatch.setattr("endpoint.replicas.logs.part.WORD_SECONDS", 0.1)
     async with open_line(kit) as line:
