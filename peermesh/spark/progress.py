@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -19,6 +20,9 @@ TOPIC: Final = "spark/progress/"
 """What the topics of progress begin with; the job follows."""
 
 STATES: Final = ("started", "running", "idle", "failed", "stopped")
+
+_NO_READER: Final = re.compile("UnboundLocalError: .*'reader'")
+"""How Spark's own error begins that has no reader to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +135,12 @@ def reason_of(text: str) -> str:
     """Give the line of Spark's text of an error that says why.
 
     What Python has raised stands behind Spark's own words, at the end of a traceback; otherwise it
-    is the first line. Of several tracebacks the last one counts that ends with an error of ours:
-    where a stream is refused, Spark falls over that.
+    is the first line. Of several tracebacks the last one counts, but for Spark's own: where a
+    stream is refused, it falls over the reader that there is none of.
     """
     traces = text.split("Traceback (most recent call last):\n")
     lines = [next((line for line in each.splitlines() if line[:1].strip()), "") for each in traces]
-    ours = [line for line in lines if line.startswith("peermesh.")]
-    return (ours or lines)[-1]
+    return lines[-2 if _NO_READER.match(lines[-1]) else -1]
 
 
 # What a store knows of jobs.

@@ -216,6 +216,23 @@ ValueError: mine
 \tat py4j.Protocol.getReturnValue(Protocol.java:476)
 """
 
+IN_TURN = """\
+py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: Traceback (most \
+recent call last):
+  File "/opt/mine.py", line 8, in write
+    store.put("k", 1).result()
+peermesh.errors.NoQuorum: store mine: no majority answers
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/opt/mine.py", line 10, in write
+    rescue(frame)
+ZeroDivisionError: division by zero
+
+\tat py4j.Protocol.getReturnValue(Protocol.java:476)
+"""
+
 IN_THE_JVM = """\
 org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] partition 0, offset 0, column \
 value: the record is not of the schema: a SQLSTATE: P0001
@@ -230,10 +247,11 @@ value: the record is not of the schema: a SQLSTATE: P0001
         (IN_THE_SOURCE, "peermesh.spark.reading.DataLoss: log orders, partition 1: ", "to false"),
         (REFUSED, "peermesh.errors.InvalidData: option endingOffsets", "a stream has no end"),
         (IN_FOREACH_BATCH, "ValueError: mine", "mine"),
+        (IN_TURN, "ZeroDivisionError: ", "by zero"),
         (IN_THE_JVM, "org.apache.spark.SparkRuntimeException: [USER_RAISED_EX", "SQLSTATE: P0001"),
         ("", "", ""),
     ],
-    ids=["task", "source", "refused", "foreachBatch", "JVM", "none"],
+    ids=["task", "source", "refused", "foreachBatch", "turn", "JVM", "none"],
 )
 def test_the_reason_is_the_line_that_says_why(text, start, end):
     reason = reason_of(text)
