@@ -652,9 +652,12 @@ class Runner:
             await self.changed.park()
         if self.error is None:
             self.settle()
-        while self._is_committing or self._is_letting_go:
+        asked = self.core.requests.last_request
+        while self._is_letting_go or (self._is_committing and self.resolved_request < asked):
             await self.changed.park()
         if self.error is None:
             self.carry_out(self.core.close())
+        while self._is_committing:  # Others write on and on, and its last word may be an entry.
+            await self.changed.park()
         if self._backend is not None:
             await close_file(self.name, self._backend.close)

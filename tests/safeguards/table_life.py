@@ -324,4 +324,20 @@ LIFE = [
         "        except MeshError:\n            logger",
         ("tests/peermesh/brokers/edge/test_failing_alone.py",),
     ),
+    Safeguard(
+        "a file is closed after the commit that is under way",
+        "SQLite is closed under a thread that writes: the process may crash",
+        "endpoint/replicas/runner.py",
+        "        while self._is_committing:  # Others write",
+        "        while False:  # Others write",
+        ("tests/endpoint/replicas/test_busy_ends.py",),
+    ),
+    Safeguard(
+        "what others ask meanwhile keeps no handle from closing",
+        "close() of a store or log that is written to on and on never returns",
+        "endpoint/replicas/runner.py",
+        "(self._is_committing and self.resolved_request < asked)",
+        "self._is_committing",
+        ("tests/endpoint/replicas/test_busy_ends.py",),
+    ),
 ]
