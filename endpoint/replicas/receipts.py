@@ -11,7 +11,7 @@ from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.bound import Bound
 from net import forking
-from net.awaiting import wake_up
+from net.awaiting import serves_here, wake_up
 from stores.outcomes import Applied, Refused
 from wire import errors
 from wire.errors import ErrorCode, RequestTimeout, StoreError
@@ -194,7 +194,8 @@ class Receipt(Bound):
     def result(self, timeout: Seconds = None) -> int:
         """Do as ``applied`` does, in a thread; raises ``RequestTimeout`` after ``timeout`` seconds.
 
-        Whether the mutation is applied is then unknown; the receipt can be asked again.
+        Whether the mutation is applied is then unknown; the receipt can be asked again. In a task
+        of the loop that runs the endpoint it raises ``RuntimeError``: it would wait for ever.
         """
         if not self.wait(timeout):
             raise RequestTimeout(f"the master did not answer within {timeout} s; ask again")
@@ -204,6 +205,11 @@ class Receipt(Bound):
         """Wait in a thread until the outcome is known; false after ``timeout`` seconds."""
         limit = arguments.seconds("timeout", timeout)
         if self._result is None:
+            if limit and serves_here():
+                raise RuntimeError(
+                    "the outcome comes by the loop of this thread, which cannot run while a call"
+                    " waits for it: use await receipt.applied()"
+                )
             event = threading.Event()
             self._call_when_resolved(event.set, is_wake_up=True)
             return event.wait(None if limit == math.inf else min(limit, threading.TIMEOUT_MAX))
