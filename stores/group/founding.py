@@ -92,5 +92,8 @@ class Founding:
                 )
         missing = [name for name in self._voters if name not in names]
         if missing:
-            return f"no answer of {', '.join(missing)}: a group begins with all of its voters"
+            return (
+                f"no answer of {', '.join(missing)}: a group begins with all of its voters, so"
+                " attach it there, too, and peer with them"
+            )
         return None
