@@ -170,7 +170,7 @@ def _of_logs() -> list[Mistake]:
         Mistake("commit a list", lambda k: k.log.commit("c", [1]), "positions="),
         Mistake("commit text", lambda k: k.log.commit("c", {0: "x"}), "positions="),
         Mistake("lag of a number", lambda k: k.log.lag(5), "name"),
-        Mistake("consume from text", lambda k: k.log.consume(start="earliest"), "start="),
+        Mistake("consume from text", lambda k: k.log.consume(start="earliest"), "Start.EARLIEST"),
         Mistake("consume as a number", lambda k: k.log.consume(5), "name"),
         Mistake("consume parts", lambda k: k.log.consume(partitions=["x"]), "partitions="),
         Mistake("consumer get", lambda k: k.consumer.get("x"), "timeout="),

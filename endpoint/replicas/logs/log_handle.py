@@ -309,7 +309,14 @@ def _check_append(partition: object, producer: object, sequence: object) -> None
 
 
 def _start_of(start: Start | Mapping[int, int]) -> Start | Mapping[int, int]:
-    return start if isinstance(start, Start) else _positions_of("start", start)
+    if isinstance(start, Start):
+        return start
+    if not isinstance(start, Mapping):
+        raise TypeError(
+            f"start={start!r}: give Start.EARLIEST, Start.LATEST, or an offset for each partition,"
+            " as in {0: 7}"
+        )
+    return _positions_of("start", start)
 
 
 def _positions_of(name: str, positions: Mapping[int, int]) -> dict[int, int]:
