@@ -166,9 +166,9 @@ class Reader(Bound):
         ``continuation`` is the last.
 
         With ``revision=0`` the replica that is read keeps what there is for the pages after this
-        one. Give them its ``revision``: they are as of that, as are scans of other spans, and of
-        other readers. Raises ``RevisionGone`` where no replica in reach keeps it any more; see
-        ``pages``, which does all this.
+        one, unless this is the last. Give them its ``revision``: they are as of that, as are scans
+        of other spans, and of other readers. Raises ``RevisionGone`` where no replica in reach
+        keeps it any more; see ``pages``, which does all this.
         """
         return self._passage.call(
             self._reader.scan,
