@@ -30,7 +30,7 @@ from stores.group.entries import latest_voters
 from stores.group.limits import CATCH_UP_RUN
 from stores.group.member_parts import Stored
 from stores.group.membership import Declared
-from stores.group.positions import START
+from stores.group.positions import START, Voters
 from stores.group.rights import RightOf
 from stores.group.words import Aim
 from stores.replica.asked.outbox import Words
@@ -174,6 +174,10 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
         """Name what is heard where this endpoint has a handle that no replica goes beside."""
         return (topics.group,)
 
+    def _is_learners(self, stored: Stored, voters: Voters) -> bool:
+        """Tell whether a file is a learner's, and of no copy of what leads alone."""
+        return False
+
     def _check_file(self, wanted: WantedReplica, path: str, stored: Stored) -> None:
         """Raise ``BackendFailure`` for a file of another role.
 
@@ -181,7 +185,7 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
         follow it when they meet, and lose what they have acknowledged meanwhile.
         """
         voters = latest_voters(stored.voters, stored.entries)
-        if wanted.leads_alone and len(voters) > 1:
+        if wanted.leads_alone and (len(voters) > 1 or self._is_learners(stored, voters)):
             names = ", ".join(sorted(voter.name for voter in voters))
             raise BackendFailure(
                 f"{path} is of a group whose voters are {names}: attach it with"

@@ -14,7 +14,10 @@ from endpoint.replicas.stores.part import TablePart
 from endpoint.replicas.stores.store import ReplicaStore, Store
 from endpoint.replicas.stores.store_proxy import StoreProxy, StoreProxyPart
 from stores.group.codec import GroupCodec
+from stores.group.member_parts import Stored
 from stores.group.membership import Declared
+from stores.group.positions import Voters
+from stores.group.terms import is_of_another_lead
 from stores.quota import STORE_QUOTA
 from stores.replica.beginning import Opened
 from stores.replica.lazy import RowKeeper, packed
@@ -104,6 +107,14 @@ class StoreAttachments(Attachments[TableCore, TableMachine, "ReplicaFiles", Tabl
     def _install(self, machine: TableMachine, opened: Opened) -> None:
         machine.install(opened.parts)
         packed(machine)
+
+    def _is_learners(self, stored: Stored, voters: Voters) -> bool:
+        own, term = stored.promises.member, stored.promises.term
+        last = max((entry.term for entry in stored.entries), default=stored.floor.term)
+        # A ballot of another lead is of a master that stopped while it took over from a clone, and
+        # an earlier one was made anew. Clones have no files.
+        is_level = term >= last and not is_of_another_lead(term, last)
+        return bool(voters) and own not in voters and is_level
 
     def has_group(self, name: str) -> bool:
         """Tell whether a replica group keeps a store."""

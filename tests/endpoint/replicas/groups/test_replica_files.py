@@ -309,6 +309,40 @@ async def test_a_group_s_file_is_not_led_alone_and_the_group_goes_on_with_it(
             assert [await reader.get("first"), await reader.get("second")] == [1, 2]
 
 
+@pytest.mark.parametrize("fresh", [False, True])
+async def test_a_learner_s_file_is_not_led_alone_beside_the_one_voter(
+    groups, tmp_path, fresh
+) -> None:
+    async with groups.open(names=("a",), folder=tmp_path, voters=("a",)) as group:
+        await group.learn("l")
+        await (await group["a"].put("first", 1)).applied()
+        assert await group["l"].read("linear").get("first") == 1
+        await group.stop("l")
+        await (await group["a"].put("second", 2)).applied()
+        path = tmp_path / "l.db"
+        async with Endpoint(name="l") as endpoint:
+            with pytest.raises(BackendFailure, match=r"whose voters are a: attach it with"):
+                await endpoint.attach_master("s", backend="sqlite", path=path, fresh=fresh)
+        await group.learn("l")
+        assert await group["l"].read("linear").get("second") == 2
+        assert group["a"].is_leader()
+
+
+async def test_the_file_of_the_last_voter_is_led_alone(groups, tmp_path) -> None:
+    async with groups.open(names=("a", "b"), folder=tmp_path, voters=("a", "b")) as group:
+        await (await group["a"].put("first", 1)).applied()
+        await group["b"].promote(timeout=limit())
+        await group["b"].remove_voter("a", timeout=limit())
+        await group.stop("a")
+        await group.stop("b")
+        path = tmp_path / "b.db"
+        async with (
+            Endpoint(name="b") as endpoint,
+            endpoint.attach_master("s", backend="sqlite", path=path) as master,
+        ):
+            assert await master.get("first") == 1
+
+
 async def test_a_voter_s_file_that_took_the_lead_by_force_is_led_alone(groups, tmp_path) -> None:
     async with groups.open(names=("a", "b"), folder=tmp_path, voters=("a", "b")) as group:
         await (await group["a"].put("first", 1)).applied()
