@@ -242,20 +242,26 @@ class GroupPart(ABC, Generic[CoreT]):
         """Lead without a majority; raises ``PromotionRefused`` while another one leads.
 
         A leader that has just lost its majority does not know it yet, and has nothing to force. So
-        it is said again until what is read here is the latest.
+        it is said again until what is read here is the latest; not over one that leads by then.
         """
+        with trio.move_on_after(seconds):
+            while True:
+                self._refuse_to_depose()
+                self.runner.carry_out(self.core.force())
+                await self.await_leader(seconds)
+                with trio.move_on_after(FORCE_SECONDS) as reading:
+                    await self.runner.reach(self.core.begin_read)
+                if self.runner.error is not None:
+                    raise self.runner.error
+                if not reading.cancelled_caught and self.core.is_leader:
+                    return
+        raise self.no_quorum(seconds)
+
+    def _refuse_to_depose(self) -> None:
         if self.core.is_served and not self.core.is_leader:
             raise PromotionRefused(
                 f"{self.what} has a leader: promote() without force asks it to go"
             )
-        with trio.move_on_after(seconds):
-            while True:
-                self.runner.carry_out(self.core.force())
-                await self.await_leader(seconds)
-                with trio.move_on_after(FORCE_SECONDS):
-                    await self.runner.reach(self.core.begin_read)
-                    return
-        raise self.no_quorum(seconds)
 
     @property
     def _is_over(self) -> bool:

@@ -8,7 +8,7 @@ import trio
 from endpoint import Endpoint
 from peermesh.testing.time_limits import limit
 from stores.group import followers
-from wire.errors import InvalidData, NoQuorum, PromotionRefused, RequestTimeout
+from wire.errors import InvalidData, NoQuorum, PromotionRefused, RequestTimeout, StoreClosed
 
 
 async def voters(store) -> list[str]:
@@ -145,6 +145,31 @@ async def test_a_leader_that_the_others_follow_loses_none_by_force(groups) -> No
         assert group[leader].is_leader()
         assert member.ballot.term == term
         assert await voters(group[leader]) == ["a", "b", "c"]
+
+
+async def test_force_deposes_none_that_takes_the_lead_meanwhile(groups) -> None:
+    async with groups.open(names=("a", "b"), voters=("a", "b")) as group:
+        leader = await group.await_leader()
+        other = "b" if leader == "a" else "a"
+        await (await group[leader].put("k", 1)).applied()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(group[leader].transfer, other, limit())
+            for _ in range(2):  # In one turn tasks run in any order.
+                await trio.lowlevel.checkpoint()
+            with pytest.raises(PromotionRefused, match="has a leader"):
+                await group[leader].promote(force=True, timeout=limit())
+        assert await group.await_leader() == other
+        assert await voters(group[other]) == ["a", "b"]
+
+
+async def test_what_is_closed_meanwhile_has_not_taken_the_lead_by_force(groups) -> None:
+    async with groups.open(names=("a", "b"), voters=("a", "b")) as group:
+        store = group[await group.await_leader()]
+        await group.stop("b" if store is group["a"] else "a")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.close)
+            with pytest.raises(StoreClosed):
+                await store.promote(force=True, timeout=limit())
 
 
 async def test_the_last_replica_leads_by_force_and_goes_on(groups) -> None:
