@@ -130,9 +130,9 @@ def replacing_private(path: PathLike) -> Iterator[IO[bytes]]:
     """Write a file of data with mode 600, which takes its name once all of it is on the disk.
 
     If the block raises, an earlier file of this name stays as it was. A device or pipe is written
-    to as it is.
+    to as it is; a directory, be it there or not, raises what ``open`` does.
     """
-    if os.path.exists(path) and not os.path.isfile(path):
+    if not os.path.basename(path) or (os.path.exists(path) and not os.path.isfile(path)):
         with open_private(path, "wb") as device:
             yield device
         return
@@ -147,6 +147,17 @@ def replacing_private(path: PathLike) -> Iterator[IO[bytes]]:
             os.fsync(number)
         os.replace(new, place)
         made.pop_all()
+    with contextlib.suppress(OSError):  # Some may be written to, and not read; some sync no names.
+        sync_path(folder)
+
+
+def sync_path(path: str) -> None:
+    """Have the disk keep a file, or the names in a directory. Never of a database that is open."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def make_directory(path: PathLike) -> None:

@@ -6,8 +6,8 @@ import errno
 import os
 from typing import IO, Any, Protocol
 
-from handshake.private_files import open_private, write_private
-from stores.disk.sqlite import identity, sync_path
+from handshake.private_files import open_private, sync_path, write_private
+from stores.disk.sqlite import identity
 
 
 class Medium(Protocol):

@@ -18,6 +18,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from handshake.private_files import sync_path
 from stores.disk import marks
 from stores.disk.ballot import BallotFile, ballot_beside
 from stores.disk.founding import Founding
@@ -26,7 +27,7 @@ from stores.disk.machine_meta import Meta
 from stores.disk.medium import PrivateMedium
 from stores.disk.replica import VERSION, LoadedReplica, SQLiteReplica
 from stores.disk.seals import Vault
-from stores.disk.sqlite import SQLiteFile, identity, sync_path
+from stores.disk.sqlite import SQLiteFile, identity
 from stores.group.positions import MemberId
 from stores.sealing import StorageKeys
 from stores.table.codec import TableCodec

@@ -19,6 +19,7 @@ from handshake.private_files import (
     DATABASE_SUFFIXES,
     loose_files,
     make_private_database,
+    sync_path,
     tighten_database,
 )
 from stores.disk.marks import explain_mark
@@ -506,12 +507,3 @@ def free_name(wanted: str) -> str:
         taken += 1
         name = f"{wanted}.{taken}"
     return name
-
-
-def sync_path(path: str) -> None:
-    """Have the disk keep a file, or the names in a directory. Never of a database that is open."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -7,8 +7,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Final
 
-from handshake.private_files import read_secret, write_private
-from stores.disk.sqlite import sync_path
+from handshake.private_files import read_secret, sync_path, write_private
 from stores.sealing import KEY_SIZE, StorageKey, StorageKeys, keys_text
 from wire.errors import CredentialsError
 from wire.public import public

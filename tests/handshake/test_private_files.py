@@ -534,6 +534,28 @@ def test_a_file_that_is_replaced_is_private_and_stays_until_the_new_one_is_whole
     assert link.is_symlink()
     with replacing_private(os.devnull) as file:
         file.write(b"all")
+    for no_file in ("", f"{tmp_path}/new/", f"{tmp_path}/"):
+        with pytest.raises((FileNotFoundError, IsADirectoryError)), replacing_private(no_file):
+            pass
+
+
+def test_a_file_that_took_its_name_keeps_it_through_a_power_cut(tmp_path, monkeypatch):
+    done, sync, replace = [], os.fsync, os.replace
+
+    def synced(number):
+        sync(number)
+        done.append(os.path.basename(os.readlink(f"/proc/self/fd/{number}")))
+
+    def replaced(source, target):
+        replace(source, target)
+        done.append("replaced")
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    with replacing_private(tmp_path / "dump") as file:
+        file.write(b"all")
+    assert done[0].startswith("dump.")
+    assert done[1:] == ["replaced", tmp_path.name]
 
 
 def test_a_device_keeps_its_mode():

@@ -16,14 +16,13 @@ from endpoint.replicas.logs.part import LogPart
 from endpoint.replicas.stores.reading import Entry
 from endpoint.replicas.stores.watching import Commit
 from handshake.principals import Principal
-from handshake.private_files import DATABASE_SUFFIXES
+from handshake.private_files import DATABASE_SUFFIXES, sync_path
 from peermesh.brokers.qos2.catalogue import TOPICS, Catalogue, Record, Stage, topic_key
 from peermesh.brokers.qos2.errors import BrokerUnavailable
 from peermesh.brokers.qos2.limits import BURIAL_TOPIC
 from peermesh.brokers.qos2.place import Place, Table, TopicLog
 from peermesh.brokers.qos2.supervision import supervise
 from stores.disk.ballot import SUFFIX as BALLOT_SUFFIX
-from stores.disk.sqlite import sync_path
 from stores.quota import STORE_QUOTA, Quota, QuotaPool
 from stores.watches import Gap
 from wire.values import Value
