@@ -80,6 +80,15 @@ class GroupProxy(Outlook[OutboxT]):
         self._tick = self._silent_ticks = self._leaderless_ticks = 0
         self._is_closed = False
 
+    @property
+    def trouble(self) -> str | None:
+        """Why no leader serves this proxy, in a sentence; ``None`` while one does."""
+        if self._seeker.is_in_touch:
+            return None
+        if self._replicas <= self._strangers:
+            return "no replica is heard"
+        return "replicas are heard, and none that leads"
+
     # -- inputs ----------------------------------------------------------------------------------
 
     def start(self) -> list[ReplicaEffect]:

@@ -114,3 +114,21 @@ async def test_what_has_no_leader_or_has_ended_is_told_with_its_trouble(kit, tmp
         assert "b" in unfounded.trouble
         assert (found["ended"].role, found["ended"].is_in_touch) == ("ended", False)
         assert "was removed" in found["ended"].trouble
+
+
+async def test_a_proxy_tells_whether_there_are_replicas_or_none_that_leads(kit) -> None:
+    async with Endpoint(name="a") as endpoint, Endpoint(name="b") as other:
+        assert await other.peer("127.0.0.1", await endpoint.listen(), timeout=limit())
+        await endpoint.attach_master("led")
+        await endpoint.attach_replica("half", voters=("a", "c"))
+        for name in ("led", "half", "nothing"):
+            await other.attach_proxy(name)
+        await other.attach_log_proxy("log")
+
+        def troubles() -> dict[str, str | None]:
+            found = other.describe()
+            return {each.name: each.statistics.trouble for each in (*found.stores, *found.logs)}
+
+        await kit.until(lambda: troubles()["led"] is None)
+        assert troubles()["nothing"] == troubles()["log"] == "no replica is heard"
+        await kit.until(lambda: troubles()["half"] == "replicas are heard, and none that leads")

@@ -45,6 +45,7 @@ class LogProxy(GroupProxy[LogOutbox]):
             self._seeker.known_epoch,
             is_in_touch=self._seeker.is_in_touch,
             unanswered=len(self._outbox),
+            trouble=self.trouble,
         )
 
     def ask(self, query: Query) -> list[ReplicaEffect]:

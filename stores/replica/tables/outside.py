@@ -58,6 +58,7 @@ class TableProxy(GroupProxy[TableOutbox]):
             self._seen.revision,
             is_in_touch=self._seeker.is_in_touch,
             unanswered=len(self._outbox),
+            trouble=self.trouble,
         )
 
     def ask(self, question: Question, *, is_for_master: bool) -> list[ReplicaEffect]:
