@@ -209,6 +209,14 @@ DISK = [
         ("tests/endpoint/replicas/groups/test_replica_files.py",),
     ),
     Safeguard(
+        "a master that was to take over from a clone is no learner",
+        "one that is killed meanwhile is refused its own file when it is started again",
+        "endpoint/replicas/stores/attachments.py",
+        "        return bool(voters) and own not in voters and is_level\n",
+        "        return bool(voters) and own not in voters\n",
+        ("tests/endpoint/replicas/stores/test_promoted_files.py",),
+    ),
+    Safeguard(
         "force deposes none that takes the lead meanwhile",
         "a person who forces at a leader that hands over takes the lead from a whole majority",
         "endpoint/replicas/part.py",

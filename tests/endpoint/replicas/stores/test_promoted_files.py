@@ -22,6 +22,7 @@ from stores.disk.ballot import SUFFIX, BallotFile
 from stores.disk.medium import PrivateMedium
 from stores.disk.replica import SQLiteReplica
 from stores.disk.sqlite import SQLiteFile
+from stores.group.entries import latest_voters
 from stores.replica.beginning import Beginning
 from stores.table.parts import EntriesPart
 from tests.endpoint.gates import FOUNDING
@@ -232,3 +233,35 @@ async def test_a_file_that_took_the_place_of_a_promoted_one_is_not_removed(
             with pytest.raises(BackendFailure, match="was replaced while it was in use"):
                 await clone.promote(Backend.SQLite, path=path)
     assert path.read_bytes() == b"of a person"
+
+
+async def test_a_master_that_is_killed_while_it_takes_over_is_no_learner_of_a_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, into = tmp_path / "here", tmp_path / "pictures"
+    folder.mkdir()
+    into.mkdir()
+    pictures = Pictures(folder, into)
+    async with two_endpoints() as pair:
+        await pair.join()
+        first, clone = await pair.left.attach_master("s"), await pair.right.attach_clone("s")
+        for number in range(COUNT):
+            await (await first.put(number, "value")).applied()
+        assert await clone.await_idle(timeout=limit())
+        await first.close()
+        with monkeypatch.context() as patch:
+            pictures.watch(patch)
+            await pair.left.attach_master("s", Backend.SQLite, path=folder / "s.db")
+
+    def names_another(picture: Path) -> bool:
+        """Tell whether the one voter is the first master still: what changes that is not there."""
+        if not (picture / "s.db").exists():
+            return False
+        stored = opened(picture / "s.db")[0].stored
+        voters = latest_voters(stored.voters, stored.entries)
+        return len(voters) == 1 and stored.promises.member not in voters
+
+    picture = next(filter(names_another, pictures.taken))
+    async with Endpoint() as endpoint:
+        master = await endpoint.attach_master("s", Backend.SQLite, path=picture / "s.db")
+        assert len(await master.keys()) == COUNT
