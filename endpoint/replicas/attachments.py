@@ -52,7 +52,12 @@ class Files(Keeps, Protocol):
     path: str
 
     def load(
-        self, founding: Founding, *, is_learner: bool = False, is_fresh: bool = False
+        self,
+        founding: Founding,
+        *,
+        is_learner: bool = False,
+        is_fresh: bool = False,
+        is_founder: bool = False,
     ) -> Opened:
         """Open or create both files."""
 
@@ -106,6 +111,11 @@ class WantedReplica:
     def leads_alone(self) -> bool:
         """True for what leads alone."""
         return self.declared is None
+
+    @property
+    def is_founder(self) -> bool:
+        """True for the voter that founds its group, where there is none."""
+        return self.declared is not None and self.declared.founds(self.own_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +216,12 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
         founding = self._making.founding(wanted.own_name)
 
         def restore() -> Opened:
-            opened = files.load(founding, is_learner=wanted.is_learner, is_fresh=wanted.is_fresh)
+            opened = files.load(
+                founding,
+                is_learner=wanted.is_learner,
+                is_fresh=wanted.is_fresh,
+                is_founder=wanted.is_founder,
+            )
             self._install(machine, opened)
             return opened
 

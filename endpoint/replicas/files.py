@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from endpoint.replicas.options import check_options, take_keys, take_path
@@ -17,6 +18,7 @@ from stores.group.effects import Persist, SavePromises, StageParts, SyncMarks, W
 from stores.group.entries import Entry, latest_voters
 from stores.group.member_parts import Stored
 from stores.group.positions import MemberId
+from stores.group.renaming import is_alone, renamed, renaming
 from stores.group.terms import begin_of, stretch_of
 from stores.replica.beginning import Beginning, Opened
 from stores.replica.effects import Begin, Rows, ToDisk
@@ -133,12 +135,14 @@ class MemberFiles(ABC, Generic[RowsT]):
         is_learner: bool = False,
         is_filled: bool = False,
         is_fresh: bool = False,
+        is_founder: bool = False,
     ) -> Opened:
         """Open or create both files. ``founding`` is for one of an earlier format, or a new one.
 
         A learner founds nothing: it sets a file of an earlier format aside. One that was to be
         filled, and never was, is opened only if it ``is_filled`` now. One that has one voter, and
-        has lost its ballot, is opened only by what ``is_fresh``, as another member.
+        has lost its ballot, is opened only by what ``is_fresh``, as another member. One that has
+        one voter of another name takes the name of a founder.
         """
         aside = self._rows.set_aside() if is_learner else None
         loaded, parts = self._load(founding)
@@ -153,7 +157,10 @@ class MemberFiles(ABC, Generic[RowsT]):
             ballot = None
         if ballot is None:
             ballot = self._new_ballot(loaded, founding.member, is_fresh=is_fresh)
-        beginning = self._begin(loaded.meta, loaded.entries, ballot, founding.member.name)
+        beginning = self._begin(loaded.meta, loaded.entries, ballot)
+        if not self._is_renamed:
+            own_name = founding.member.name
+            beginning = self._take_name(beginning, own_name, is_founder=is_founder)
         return Opened(
             *(beginning, parts, loaded.exposed, aside, ballot.damaged), has_lost_ballot=is_lost
         )
@@ -181,16 +188,8 @@ class MemberFiles(ABC, Generic[RowsT]):
             f"{found} move the file away, and start the replica anew: it takes all from its group"
         )
 
-    def _begin(
-        self, meta: Meta, entries: Sequence[Entry], ballot: LoadedBallot, own_name: str
-    ) -> Beginning:
+    def _begin(self, meta: Meta, entries: Sequence[Entry], ballot: LoadedBallot) -> Beginning:
         """Give what both files have."""
-        name = ballot.promises.member.name
-        if not self._is_renamed and name != own_name:
-            raise BackendFailure(
-                f"{self.path} is the replica of {name}, and this endpoint is {own_name}: give each"
-                " its own file"
-            )
         self._term = ballot.promises.term
         group = self._agree(meta.group, ballot)
         stored = Stored(
@@ -203,7 +202,37 @@ class MemberFiles(ABC, Generic[RowsT]):
             meta.times,
             dismissed=meta.dismissed,
         )
+        promises = renamed(stored)
+        if promises is not None:  # A crash came between the journal and the ballot.
+            self._ballot.save(promises)
+            stored = replace(stored, promises=promises)
         return Beginning(stored, group, meta.reached)
+
+    def _take_name(self, beginning: Beginning, own_name: str, *, is_founder: bool) -> Beginning:
+        """Have the member be called as its endpoint is; raises ``BackendFailure``.
+
+        Of copies of one file that are given to all voters the founder's alone is taken: two that
+        led would be two histories of one group.
+        """
+        stored = beginning.stored
+        name = stored.promises.member.name
+        if name == own_name:
+            return beginning
+        found = f"{self.path} is the replica of {name}, and this endpoint is {own_name}:"
+        if beginning.group is None or not is_alone(stored):
+            raise BackendFailure(f"{found} give each its own file")
+        if not is_founder:
+            raise BackendFailure(
+                f"{found} give it to the first of the voters, or to the one with found=True, which"
+                f" takes it over as {name} is its only voter; each of the others has its own file"
+            )
+        change = renaming(stored, own_name)
+        self._ballot.save(change.before)
+        self.persist(change.write, None, -1)
+        self._ballot.save(change.after)
+        self._term = change.after.term
+        entries = (*stored.entries, *change.write.entries)
+        return replace(beginning, stored=replace(stored, promises=change.after, entries=entries))
 
     def _agree(self, here: bytes | None, ballot: LoadedBallot) -> bytes | None:
         """Have both files be of one group, as a crash in between leaves one of them behind."""

@@ -85,6 +85,7 @@ WORDS: Final = (
         ' "peermesh log promote NAME --force" has it lead with what it has',
     ),
     ("promote(force=True)", '"promote NAME --force"'),
+    ("with found=True", "with --found"),
     (
         "attach it with attach_log_clone",
         'start it with "peermesh log follow"',

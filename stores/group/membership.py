@@ -51,6 +51,10 @@ class Declared:
         """Which voters its group is to have."""
         return Wanted(frozenset(self.names), self.count)
 
+    def founds(self, name: str) -> bool:
+        """Tell whether a member of this name founds the group: the first one, or by order."""
+        return self.is_founder or self.names[:1] == (name,)
+
 
 NO_VOTERS_WANTED: Final = Wanted()
 """Leaves the voters as they are, until a caller changes them."""

@@ -17,6 +17,7 @@ from peermesh.blocking import Endpoint
 from peermesh.cli.application import run
 from peermesh.cli.exits import ExitCode
 from peermesh.testing.time_limits import limit
+from tests.peermesh.test_cli_stores import started
 
 COMMAND = [sys.executable, "-m", "peermesh"]
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("PEERMESH_")}
@@ -118,6 +119,35 @@ def test_a_group_begins_with_a_number_of_voters(capsys) -> None:
         assert {name for name, each in found.items() if each["voter"]} >= {"a"}
         assert found["a"]["leader"]
         assert "b" in found
+
+
+def test_a_master_in_a_file_becomes_a_group_under_a_name(capsys, tmp_path) -> None:
+    place = f"cities:{tmp_path / 'cities.db'}"
+    with started("node", "--master", place, "--listen", "0", "--json") as process:
+        port = port_of(process.stdout)
+        tell(capsys, "store", "put", "cities", "rome", "3", "--peer", str(port))
+        process.terminate()
+        process.wait(limit())
+    voters = ("--voters", "a,b,c")
+    err = tell(
+        capsys,
+        "node",
+        "--name",
+        "b",
+        "--replica",
+        place,
+        *voters,
+        "--listen",
+        "0",
+        code=ExitCode.FAILED,
+    )
+    assert "give it to the first of the voters, or to the one with --found" in err
+    with ExitStack() as stack:
+        _, port = start(stack, "a", [], "--replica", place, *voters)
+        start(stack, "b", [port], "--replica", f"cities:{tmp_path / 'b.db'}", *voters)
+        stack.enter_context(pytest.MonkeyPatch.context()).setenv("PEERMESH_PEER", str(port))
+        assert tell(capsys, "store", "get", "cities", "rome") == "3\n"
+        assert members(capsys)["a"]["leader"]
 
 
 def test_what_is_for_groups_alone_says_so_and_the_other_way_round(capsys, monkeypatch) -> None:

@@ -10,6 +10,7 @@ UPGRADE = "tests/stores/disk/test_log_upgrade.py"
 FORMATS = "tests/fixtures/test_formats.py"
 REKEYING = "tests/stores/disk/test_rekeying.py"
 LOST_BALLOTS = "tests/endpoint/replicas/test_lost_ballots.py"
+RENAMED = "tests/endpoint/replicas/groups/test_renamed_voters.py"
 PROMOTED = "tests/endpoint/replicas/stores/test_promoted_files.py"
 
 DISK = [
@@ -223,6 +224,30 @@ DISK = [
         "                self._refuse_to_depose()\n",
         "",
         ("tests/endpoint/replicas/groups/test_members.py",),
+    ),
+    Safeguard(
+        "one voter alone takes over a file of another name",
+        "of copies that are given to all voters each leads a history of its own, in one group",
+        "endpoint/replicas/files.py",
+        "        if not is_founder:\n",
+        "        if False:\n",
+        (RENAMED,),
+    ),
+    Safeguard(
+        "a file takes another name only where its member decides alone",
+        "one of several voters has two votes, or one votes that lacks what it has acknowledged",
+        "endpoint/replicas/files.py",
+        "        if beginning.group is None or not is_alone(stored):\n",
+        "        if False:\n",
+        (RENAMED,),
+    ),
+    Safeguard(
+        "a change of a voter's name that broke off is finished",
+        "after a crash the journal names a voter that is nowhere, and the file has no leader any more",
+        "endpoint/replicas/files.py",
+        "        promises = renamed(stored)\n",
+        "        promises = None\n",
+        (RENAMED,),
     ),
     Safeguard(
         "every entry of a dump that is loaded has to be applied",
