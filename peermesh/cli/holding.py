@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import click
 
@@ -26,6 +26,12 @@ def split_place(text: str) -> tuple[str, str | None]:
 def in_file(path: str | None) -> dict[str, Any]:
     """Give the options of what is attached in this file, or in memory if there is none."""
     return {} if path is None else {"backend": Backend.SQLite, "path": path}
+
+
+GIVEN_UP: Final = (
+    ", anew (--fresh): what copies have and it lacks is given up. Leave --fresh out from now on"
+)
+"""What is said of a master or keeper that was told to lead with what its file has."""
 
 
 class _Runner(Protocol):

@@ -12,7 +12,7 @@ from peermesh.cli.arriving import stay_joined
 from peermesh.cli.asking import LEAD_LOG, ask_for_promotion, promotion_options
 from peermesh.cli.command import command
 from peermesh.cli.completion import LOG_NAME
-from peermesh.cli.holding import end_with, in_file
+from peermesh.cli.holding import GIVEN_UP, end_with, in_file
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Seconds, Whole, counted
 from peermesh.cli.offering import offer_log, offer_log_replica
@@ -54,15 +54,22 @@ def _given(limits: dict[str, float | None]) -> dict[str, Any]:
 @command()
 @click.argument("name")
 @click.option("--partitions", type=Whole(1), help="How many partitions a new log has.")
+@click.option(
+    "--fresh", is_flag=True,
+    help="Lead with what FILE has, this once: its ballot is lost, or it lacks what it had"
+    " acknowledged. What followers have beyond that is lost.",
+)  # fmt: skip
 @_keeper_options
 @mesh_options(listens=True)
-def keep(
+def keep(  # noqa: PLR0913 - an option each
     name: str,
     topics: tuple[str, ...],
     partitions: int | None,
     path: str | None,
     mesh: Mesh,
     output: Output,
+    *,
+    fresh: bool,
     **limits: float | None,
 ) -> None:
     """Run the keeper of a log until Ctrl-C; peers that do not answer are tried again, for ever.
@@ -71,25 +78,27 @@ def keep(
     there is a FILE; what is collected from topics, so far as it arrived. If another node is
     promoted meanwhile, this one follows it, and leaves its FILE as it is.
     """
-    run(_keep, mesh, name, topics, (partitions, path), _given(limits), output)
+    given = in_file(path) | {"partitions": partitions, "fresh": fresh}
+    run(_keep, mesh, name, topics, given, _given(limits), output)
 
 
 async def _keep(
     mesh: Mesh,
     name: str,
     topics: Sequence[str],
-    where: tuple[int | None, str | None],
+    given: dict[str, Any],
     options: dict[str, Any],
     output: Output,
 ) -> None:
-    partitions, path = where
     async with mesh.endpoint() as endpoint, trio.open_nursery() as nursery:
-        kept = await endpoint.attach_log(name, topics, partitions, **in_file(path), **options)
+        kept = await endpoint.attach_log(name, topics, **given, **options)
         offer_log(endpoint, name, kept, options | {"topics": topics})
         await stay_joined(endpoint, mesh, nursery, output.announce)
         count = await kept.partition_count()
         text = f"keeping {on_a_line(name)} in {counted(count, 'partition')}"
-        output.announce(text, event="keeping", log=name, partitions=count)
+        text += GIVEN_UP if given["fresh"] else ""
+        told = {"log": name, "partitions": count, "fresh": given["fresh"]}
+        output.announce(text, event="keeping", **told)
         await end_with(endpoint, [kept])
 
 

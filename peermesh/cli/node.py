@@ -10,7 +10,7 @@ import trio
 from peermesh import Endpoint, StatusEvent
 from peermesh.cli.arriving import listen, stay_peered
 from peermesh.cli.command import command
-from peermesh.cli.holding import Held, end_with, in_file, split_place
+from peermesh.cli.holding import GIVEN_UP, Held, end_with, in_file, split_place
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.offering import offer_store, offer_store_replica
 from peermesh.cli.output import Output
@@ -24,6 +24,11 @@ from peermesh.cli.voters import GivenVoters, given_voters
 @click.option(
     "--master", "masters", multiple=True, metavar="NAME[:PATH]",
     help="Host the master of a store: in the SQLite file PATH, or else in memory. May be repeated.",
+)  # fmt: skip
+@click.option(
+    "--fresh", "fresh", multiple=True, metavar="NAME",
+    help="Have the --master of NAME lead with what its file has, this once: its ballot is lost, or"
+    " it lacks what it had acknowledged. What clones have beyond that is lost. May be repeated.",
 )  # fmt: skip
 @click.option(
     "--clone", "clones", multiple=True, metavar="NAME[:PATH]",
@@ -52,6 +57,7 @@ from peermesh.cli.voters import GivenVoters, given_voters
 @mesh_options(listens=True)
 def node(  # noqa: PLR0913 - one for each option
     masters: tuple[str, ...],
+    fresh: tuple[str, ...],
     clones: tuple[str, ...],
     replicas: tuple[str, ...],
     voters: str | None,
@@ -69,7 +75,9 @@ def node(  # noqa: PLR0913 - one for each option
     """
     if voters is not None and not replicas:
         raise click.UsageError("--voters is about replicas: add --replica NAME")
-    stores = _Stores(masters, clones, replicas, given_voters(voters, found=found))
+    for name in set(fresh) - {split_place(master)[0] for master in masters}:
+        raise click.UsageError(f"--fresh {name} is about a master: add --master {name}:PATH")
+    stores = _Stores(masters, fresh, clones, replicas, given_voters(voters, found=found))
     run(_Node(mesh, output, given_quota(limits)).live, stores, topics)
 
 
@@ -77,6 +85,8 @@ class _Stores(NamedTuple):
     """What a node holds; each of ``NAME[:PATH]``."""
 
     masters: tuple[str, ...]
+    fresh: tuple[str, ...]
+    """The names of those masters that lead with what their files have."""
     clones: tuple[str, ...]
     replicas: tuple[str, ...]
     voters: GivenVoters
@@ -117,7 +127,8 @@ class _Node:
         held: list[Held] = []
         for master in stores.masters:
             name, path = split_place(master)
-            held.append(await endpoint.attach_master(name, **in_file(path), **self._quota))
+            options = in_file(path) | self._quota
+            held.append(await endpoint.attach_master(name, fresh=name in stores.fresh, **options))
         for clone in stores.clones:
             name, path = split_place(clone)
             copy = await endpoint.attach_clone(name)
@@ -133,7 +144,9 @@ class _Node:
     def _tell_attached(self, stores: _Stores) -> None:
         for master in stores.masters:
             name, path = split_place(master)
-            self._say("master", f"master of {on_a_line(name)}", store=name, path=path)
+            is_fresh = name in stores.fresh
+            text = f"master of {on_a_line(name)}{GIVEN_UP if is_fresh else ''}"
+            self._say("master", text, store=name, path=path, fresh=is_fresh)
         for clone in stores.clones:
             name = split_place(clone)[0]
             self._say("clone", f"clone of {on_a_line(name)}", store=name)

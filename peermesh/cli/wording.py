@@ -86,6 +86,7 @@ WORDS: Final = (
     ),
     ("promote(force=True)", '"promote NAME --force"'),
     ("with found=True", "with --found"),
+    ("fresh=True", "--fresh"),
     (
         "attach it with attach_log_clone",
         'start it with "peermesh log follow"',

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -169,6 +170,55 @@ def test_what_holds_nothing_any_more_ends(words: tuple[str, ...], tmp_path: Path
     told = json.loads(err.splitlines()[-1])
     assert told["error"] == "store_failed"
     assert "was removed" in told["message"]
+
+
+def port_of(process: subprocess.Popen[str]) -> str:
+    """Wait until what was started listens."""
+    assert process.stdout is not None
+    return next(str(found["port"]) for found in map(json.loads, process.stdout) if "port" in found)
+
+
+@pytest.mark.parametrize("harm", ["lost ballot", "older file"])
+@pytest.mark.parametrize(
+    ("words", "fresh", "write", "read"),
+    [
+        (("node", "--master", "s:{path}"), ("--fresh", "s"), "store put s b a", "store get s b"),
+        (("log", "keep", "s", "--path", "{path}"), ("--fresh",), "log append s a", "log read s"),
+    ],
+    ids=["store", "log"],
+)
+def test_what_lacks_something_leads_if_it_is_told_to(  # noqa: PLR0913 - words of commands
+    tell: Run, tmp_path: Path, words: tuple[str, ...], fresh: tuple[str, ...], write, read, harm
+) -> None:
+    path = tmp_path / "s.db"
+    command = [*(each.format(path=path) for each in words), "--listen", "0", "--json"]
+    for _ in range(2):
+        before = path.read_bytes() if path.exists() else b""
+        with started(*command) as process:
+            tell(*write.split(), "--peer", port_of(process))
+            process.terminate()
+            process.wait(limit())
+    if harm == "lost ballot":
+        path.with_name("s.db.ballot").unlink()
+    else:
+        path.write_bytes(before)
+    _, err = tell(*command, code=ExitCode.FAILED)
+    assert "--fresh leads with what the file has" in err
+    with started(*command, *fresh) as process:
+        found: dict[str, Any] = {}
+        while not {"port", "fresh"} <= found.keys():
+            found |= json.loads(process.stdout.readline())
+        assert found["fresh"]
+        assert '"a"' in tell(*read.split(), "--peer", str(found["port"]))[0]
+        process.terminate()
+        process.wait(limit())
+    with started(*command) as process:  # once is enough
+        assert port_of(process)
+
+
+def test_only_a_master_begins_anew(tell: Run) -> None:
+    _, err = tell("node", "--master", "a", "--fresh", "b", "--listen", "0", code=ExitCode.USAGE)
+    assert "--fresh b is about a master: add --master b:PATH" in err
 
 
 @pytest.mark.parametrize("option", ["--master", "--clone", "--replica"])
