@@ -38,6 +38,8 @@ class Meta:
     """What the machine keeps beside its rows."""
     dismissed: Dismissed = ()
     """As the voters."""
+    name: str | None = None
+    """That of the store. Logs have it elsewhere, and files of earlier builds nowhere."""
 
 
 def write_meta(connection: sqlite3.Connection, codec: Codec, meta: Meta) -> None:
@@ -51,6 +53,7 @@ def write_meta(connection: sqlite3.Connection, codec: Codec, meta: Meta) -> None
         "reached": meta.reached,
         "machine": meta.machine,
         "dismissed": list(meta.dismissed),
+        "name": meta.name,
     }
     body = codec.seal(_PLACE, cbor2.dumps(content))
     connection.execute("REPLACE INTO machine_meta VALUES (0, ?)", (body,))
@@ -74,4 +77,5 @@ def read_meta(connection: sqlite3.Connection, codec: Codec) -> Meta:
         found["reached"],
         found["machine"],
         tuple(found.get("dismissed", ())),  # Files of earlier builds have none.
+        found.get("name"),
     )

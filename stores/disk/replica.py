@@ -14,7 +14,7 @@ from stores.disk.journal_entries import Bodies, runs_of
 from stores.disk.journal_rows import JOURNAL_SCHEMA, JournalRows
 from stores.disk.lazy_rows import Slice
 from stores.disk.machine_meta import META_SCHEMA, Meta, read_meta, write_meta
-from stores.disk.rows import PLAIN, Codec, RowDamaged
+from stores.disk.rows import PLAIN, Codec, RowDamaged, check_name
 from stores.disk.sqlite import FileOptions, SQLiteFile, free_name
 from stores.disk.table_rows import TableRows, table_rows
 from stores.disk.table_state import TableState
@@ -110,8 +110,8 @@ class SQLiteReplica:
     ) -> None:
         """Remember the options; nothing is opened before ``load``.
 
-        ``bodies`` writes the machine's actions. ``name`` is that of the store, which an encrypted
-        file knows.
+        ``bodies`` writes the machine's actions. ``name`` is that of the store, which the file
+        keeps.
         """
         self._rows: TableRows = table_rows(codec, name)
         before = self._rows.layout
@@ -147,6 +147,7 @@ class SQLiteReplica:
             elif file.version < VERSION:
                 self._upgrade(connection, founding)
             self._take_meta(read_meta(connection, self._codec))
+            self._check_name(connection)
             entries: list[Entry] = []
             for run in self._journal.load(connection):
                 entries += run.entries(self._bodies)
@@ -273,6 +274,15 @@ class SQLiteReplica:
         write_meta(connection, self._codec, self._meta)
         return 0
 
+    def _check_name(self, connection: sqlite3.Connection) -> None:
+        """Refuse the file of another store; one that knows no name yet is this one's."""
+        if self._name is None:
+            return
+        if self._meta.name is None:
+            self._write_meta(connection, replace(self._meta, name=self._name))
+        else:
+            check_name(self.file.path, self._meta.name, self._name)
+
     def _check(self) -> None:
         meta, end = self._meta, self._journal.end
         if self._rows.facts.get("applied") != meta.applied.index:
@@ -296,7 +306,7 @@ class SQLiteReplica:
             numbers["revision"] = changes.revision
             self._state.write(connection, changes, numbers)
         voters, times, names = snapshot.voters, snapshot.times, snapshot.dismissed
-        meta = Meta(group, at, voters, at, times, at.index, machine, names)
+        meta = Meta(group, at, voters, at, times, at.index, machine, names, self._meta.name)
         self._write_meta(connection, meta)
 
     def _write_slice(self, connection: sqlite3.Connection, rows: Slice) -> None:
@@ -318,6 +328,7 @@ class SQLiteReplica:
                 reached,
                 point.machine,
                 point.dismissed,
+                meta.name,
             )
             self._write_meta(connection, meta)
         else:

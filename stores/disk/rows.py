@@ -246,11 +246,8 @@ class Head:
 
     def check_name(self, path: str, name: str | None) -> None:
         """Refuse the file of another store or log; a new file gets the name."""
-        if name is not None and self.facts.setdefault("name", name) != name:
-            raise BackendFailure(
-                f"{path} belongs to {self.facts['name']}, not to {name}: give each a file of its"
-                " own"
-            )
+        if name is not None:
+            check_name(path, self.facts.setdefault("name", name), name)
 
     def check(self) -> None:
         """Compare the tables, which have been loaded, with what the head says of them."""
@@ -266,3 +263,12 @@ class Head:
         census = {name: table.census for name, table in self._tables.items()}
         content = cbor2.dumps({"facts": self.facts, "tables": census})
         connection.execute("UPDATE head SET body = ?", (self._codec.seal(b"head", content),))
+
+
+def check_name(path: str, found: str, name: str) -> None:
+    """Refuse the file of another store or log: two paths that are mixed up serve wrong data."""
+    if found != name:
+        raise BackendFailure(
+            f"{path} belongs to {found}, not to {name}: give each a file of its own. To look into"
+            f" it, attach it as {found} at an endpoint without peers"
+        )

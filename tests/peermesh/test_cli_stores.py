@@ -216,6 +216,26 @@ def test_what_lacks_something_leads_if_it_is_told_to(  # noqa: PLR0913 - words o
         assert port_of(process)
 
 
+def test_paths_that_are_mixed_up_are_refused_and_a_file_is_looked_into_apart(
+    tell: Run, tmp_path: Path
+) -> None:
+    one, two = (f"{tmp_path / name}.db" for name in ("one", "two"))
+    options = ("--listen", "0", "--json")
+    with started(
+        "node", "--master", f"cities:{one}", "--master", f"rivers:{two}", *options
+    ) as node:
+        tell("store", "put", "cities", "vienna", "1", "--peer", port_of(node))
+        node.terminate()
+        node.wait(limit())
+    with started(
+        "node", "--master", f"rivers:{one}", "--master", f"cities:{two}", *options
+    ) as node:
+        _, err = node.communicate(timeout=limit())
+        assert "belongs to cities, not to rivers" in err
+    with started("node", "--master", f"cities:{one}", *options) as node:
+        assert tell("store", "keys", "cities", "--peer", port_of(node))[0] == '"vienna"\n'
+
+
 def test_only_a_master_begins_anew(tell: Run) -> None:
     _, err = tell("node", "--master", "a", "--fresh", "b", "--listen", "0", code=ExitCode.USAGE)
     assert "--fresh b is about a master: add --master b:PATH" in err

@@ -79,7 +79,7 @@ def fill(store: StoreFile, keys: StorageKeys | None = None) -> Both:
         ballot.create(MEMBER, GROUP)
         ballot.save(Promises(MEMBER, 3, 4, MEMBER, is_whole=True))
         ballot.write_mark(1, 7, Position(1, 1))
-    return look(StoreFile(path, keys), keys)
+    return look(StoreFile(path, keys, name="cities"), keys)
 
 
 def look(store: StoreFile, keys: StorageKeys | None = None) -> Both:

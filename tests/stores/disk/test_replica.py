@@ -19,7 +19,7 @@ from stores.disk.journal_rows import FORGOTTEN_ROWS
 from stores.disk.lazy_rows import Checkpoint, Slice
 from stores.disk.replica import LoadedReplica
 from stores.group.clock import NO_TIMES, Times
-from stores.group.effects import Persist
+from stores.group.effects import Persist, Snapshot
 from stores.group.entries import ActionEntry, Entry, LeadEntry, TimeEntry, VotersEntry
 from stores.group.positions import Position
 from stores.outcomes import WriterRow
@@ -302,6 +302,29 @@ def test_whatever_is_done_to_it_comes_back(kind: ReplicaKind, path: Path, seed: 
             replica = kind.make(path)
             assert kind.load(replica) == state
     replica.close()
+
+
+def test_a_file_keeps_the_name_of_its_store_whatever_is_written(
+    kind: ReplicaKind, path: Path
+) -> None:
+    with closing(opened(kind, path)):
+        pass  # as a build did that knew no names
+    with closing(kind.make(path, name="cities")) as replica:
+        replica.load(FOUNDING)
+        append(replica, 0, [put(number) for number in range(3)])
+        replica.checkpoint(Slice(point(3, 3), changes_of(range(3)), is_last=True))
+        at = Position(2, 9)
+        snapshot = Snapshot(at, VOTERS, NO_TIMES, ())
+        empty = Changes(0, census=Census(0, 0))
+        replica.persist(Persist(1, snapshot, 9, ()), installed=[empty])
+    before = path.read_bytes()
+    with (
+        closing(kind.make(path, name="villages")) as replica,
+        pytest.raises(BackendFailure, match="belongs to cities, not to villages"),
+    ):
+        replica.load(FOUNDING)
+    assert path.read_bytes() == before
+    assert loaded(kind, path).meta.name == "cities"
 
 
 def test_a_commit_waits_for_the_disk_once(path: Path) -> None:
