@@ -57,6 +57,11 @@ class StatusCode(StrEnum):
     REPLICA_REGRESSED = "replica_regressed"
     """A replica of a group lacks what it had acknowledged: it counts for nothing until it has all
     of it again, which is told, too: the reason says which of both."""
+    REPLICA_UNLED = "replica_unled"
+    """A voter's replica, or one that is to be one, has had no leader for 5 seconds: the reason
+    names the voters that are silent, or says what a new group waits for."""
+    REPLICA_LED = "replica_led"
+    """Its group has a leader, after ``REPLICA_UNLED``."""
     REPLICA_DISMISSED = "replica_dismissed"
     """A replica of this endpoint that is declared a voter has no vote: a person removed it. It
     follows, and the reason says how it is given a vote again."""

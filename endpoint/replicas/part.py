@@ -37,6 +37,8 @@ _CODES: Final = {
     News.WHOLE: StatusCode.REPLICA_REGRESSED,
     News.DISK_FAILED: StatusCode.REPLICA_DISK_FAILED,
     News.BARRED: StatusCode.NOT_ALLOWED,
+    News.UNLED: StatusCode.REPLICA_UNLED,
+    News.LED: StatusCode.REPLICA_LED,
     News.DISMISSED: StatusCode.REPLICA_DISMISSED,
     News.CONFLICT: StatusCode.STORE_CONFLICT,
     News.ANEW: StatusCode.STORE_CONFLICT,

@@ -73,7 +73,9 @@ _QUOTA_CODES: Final = {
     QuotaLevel.EXCEEDED: StatusCode.QUOTA_EXCEEDED,
 }
 
-_GOOD_NEWS: Final = frozenset({StatusCode.STORE_MASTER_FOUND, StatusCode.QUOTA_RELIEVED})
+_GOOD_NEWS: Final = frozenset(
+    {StatusCode.STORE_MASTER_FOUND, StatusCode.REPLICA_LED, StatusCode.QUOTA_RELIEVED}
+)
 
 
 class Host(Home, Protocol):

@@ -18,6 +18,7 @@ from peermesh.cli.quotas import given_quota, quota_options
 from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
 from peermesh.cli.voters import GivenVoters, given_voters
+from peermesh.cli.wording import in_words
 
 
 @command()
@@ -156,11 +157,11 @@ class _Node:
 
     async def _on_status(self, event: StatusEvent) -> None:
         await self._output.report(
-            str(event),
+            in_words(str(event)),
             event=str(event.status),
             endpoint=None if event.endpoint is None else str(event.endpoint),
             name=event.name,
             address=event.address,
             certificate_name=event.certificate_name,
-            reason=event.reason,
+            reason=in_words(event.reason),
         )

@@ -188,12 +188,12 @@ def told(error: MeshError | OSError | click.ClickException) -> Told:
     if isinstance(error, click.ClickException):
         return Told("usage", error.format_message(), _usage_of(error), error.exit_code)
     if isinstance(error, CommandFailed):
-        message, hint = _in_words(str(error)), error.hint
+        message, hint = in_words(str(error)), error.hint
         if hint is None:
             message, hint = _split(message)
         return Told(error.kind, message, hint, error.exit_code)
     if isinstance(error, MeshError):
-        message, hint = _split(_in_words(str(error)))
+        message, hint = _split(in_words(str(error)))
         return Told(_kind_of(error), message, hint or _hint_for(error), exit_code_of(error))
     return Told("system", _what_the_system_says(error), _SYSTEM_HINT, ExitCode.FAILED)
 
@@ -224,7 +224,7 @@ def _what_the_system_says(error: OSError) -> str:
     return f"cannot use {what}: {error.strerror or error}"
 
 
-def _in_words(text: str) -> str:
+def in_words(text: str) -> str:
     """Replace what is said to programmers."""
     for api, words in WORDS:
         text = text.replace(api, words)

@@ -130,8 +130,7 @@ class GroupCore(Life):
         self._was_late = False
         if self._is_paused:
             return []
-        if self.is_served:
-            self._touched_ns = monotonic_ns
+        self.look_at_lead(monotonic_ns)
         self.roster.tick(self.voters)
         self.bar.tick()
         if self.member is not None:

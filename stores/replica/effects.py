@@ -56,6 +56,8 @@ class News(Enum):
     WHOLE = "it has all that it ever acknowledged, and counts again"
     DISK_FAILED = "its disk failed"
     BARRED = "it may not vote, and is not heard"
+    UNLED = "it has had no leader for some seconds"
+    LED = "it has one again"
     DISMISSED = "a person took its vote"
     ANEW = "what it had is not its store any more"
     CONFLICT = "two histories are there, and nothing is dropped"

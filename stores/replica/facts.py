@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from stores.actions import WriterId
 from stores.effects import QuotaCrossed
@@ -24,6 +24,9 @@ from stores.replica.roster import Roster
 from stores.replica.standing import Standing
 from stores.statistics import ReplicaStatistics
 from wire.identifiers import EntityId
+
+UNLED_NS: Final = 5_000_000_000
+"""Some elections fit in it: what has no leader for so long needs a person, as a rule."""
 
 
 class ReplicaMachine(Machine, Protocol):
@@ -86,6 +89,7 @@ class Facts(Standing):
         self.is_deposed = False
         """True for a master in whose place a clone was promoted by force."""
         self._was_dismissed = False
+        self._is_unled = False
 
     @property
     def is_served(self) -> bool:
@@ -201,6 +205,21 @@ class Facts(Standing):
         if level is not None:
             text = self._machine.meter.describe(*self._machine.used)
             self.tell(QuotaCrossed(level, text))
+
+    def look_at_lead(self, monotonic_ns: int) -> None:
+        """Tell a voter, or one that is to be one, once that nothing leads it; and of the end."""
+        if self.is_served:
+            self._touched_ns = monotonic_ns
+            if self._is_unled and self.leader is not None:
+                self.tell_news(News.LED, f"{self.leader.name} leads")
+            self._is_unled = False
+        elif self.leader is not None or self._is_unled:
+            return  # It takes a snapshot; or it was told.
+        elif monotonic_ns - self._touched_ns >= UNLED_NS:
+            is_voter = self.roster.wanted.wants(self.own.name) or self.own in self.voters
+            if is_voter and not self._manner.is_single:
+                self._is_unled = True
+                self.tell_news(News.UNLED, f"it has no leader: {self.explain()}")
 
     def look_at_vote(self) -> None:
         """Tell a replica that is to be a voter, once, that a person took its vote."""

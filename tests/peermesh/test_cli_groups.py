@@ -150,6 +150,16 @@ def test_a_master_in_a_file_becomes_a_group_under_a_name(capsys, tmp_path) -> No
         assert members(capsys)["a"]["leader"]
 
 
+def test_a_node_says_which_voters_it_waits_for() -> None:
+    with ExitStack() as stack:
+        node, port = start(stack, "a", [], "--replica", "cities", "--voters", "a,b,typo")
+        start(stack, "b", [port], "--replica", "cities", "--voters", "a,b,typo")
+        assert node.stdout is not None
+        found = (json.loads(line) for line in node.stdout)
+        told = next(each for each in found if each["event"] == "replica_unled")
+        assert told["reason"].startswith("store cities: it has no leader: no answer of typo")
+
+
 def test_what_is_for_groups_alone_says_so_and_the_other_way_round(capsys, monkeypatch) -> None:
     with Endpoint() as endpoint, endpoint.attach_master("cities"):
         monkeypatch.setenv("PEERMESH_PEER", str(endpoint.listen()))

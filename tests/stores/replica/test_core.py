@@ -21,6 +21,7 @@ from stores.replica.asked import outbox
 from stores.replica.beginning import PATIENCE_TICKS, Beginning, World
 from stores.replica.core import LATE_NS
 from stores.replica.effects import News, OrderDone, ToDisk, Told
+from stores.replica.facts import UNLED_NS
 from stores.replica.lazy import RowKeeper
 from stores.replica.roster import SILENT_TICKS, Roster
 from stores.replica.tables.core import TableCore
@@ -265,6 +266,36 @@ def test_what_the_leader_asked_for_is_told_others_at_the_end_of_its_turn() -> No
     assert sorted(core.revision for core in mesh.cores.values()) == [1, 1, 2]
     mesh.work()
     assert [core.revision for core in mesh.cores.values()] == [2, 2, 2]
+
+
+def test_a_voter_without_a_leader_tells_of_it_once_and_of_the_end() -> None:
+    mesh = Mesh("abcd", {"d": ""})
+    mesh.cut = {"c", "d"}
+    mesh.start()
+
+    def news(name: str) -> list[Told]:
+        told = [each for each in mesh.told[name] if isinstance(each, Told)]
+        mesh.told[name].clear()
+        return told
+
+    mesh.pass_ticks(UNLED_NS // TICK_NS - 1)
+    assert not news("a")
+    mesh.pass_ticks(UNLED_NS // TICK_NS)
+    for name in "ab":
+        (told,) = news(name)
+        assert told.news is News.UNLED
+        assert "no answer of c" in told.text
+    mesh.cut = set()
+    mesh.pass_ticks(UNLED_NS // TICK_NS)
+    for name in "ab":
+        (told,) = news(name)
+        assert told.news is News.LED
+    mesh.cut = {"b", "c", "d"}
+    mesh.pass_ticks(2 * UNLED_NS // TICK_NS)
+    (told,) = news("a")
+    assert told.news is News.UNLED
+    assert "2 of 3 voters: b silent" in told.text
+    assert not news("d"), "what has no vote cannot be led by another one"
 
 
 def test_a_write_that_failed_ends_the_replica_and_counts_for_nothing() -> None:

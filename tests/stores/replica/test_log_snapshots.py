@@ -273,7 +273,7 @@ def test_a_disk_that_is_full_in_the_middle_ends_the_member_and_leaves_what_was_t
     job = mesh.writes[late].pop(0)
     mesh.take(late, mesh.cores[late].commit_failed(job.token, "the disk is full"))
     told = [each.news for each in mesh.told[late] if isinstance(each, Told)]
-    assert told == [News.DISK_FAILED]
+    assert told == [News.UNLED, News.DISK_FAILED], "it was out of touch before"
     mesh.crash(late)
     assert mesh.entries(late) == {0: 0}
     mesh.mail.clear()
