@@ -118,6 +118,10 @@ LOGS: Final = {
         "log_keeping",
         "Make a node that follows a log its keeper, or a replica the leader of its group.",
     ),
+    "quota": Entry(
+        "log_members",
+        "Write what the group of a log holds, and may hold; change that if it is given.",
+    ),
     "read": Entry("logs", "Write entries of a partition, one a line: offset and value."),
     "remove": Entry(
         "log_members",
@@ -183,6 +187,10 @@ STORES: Final = {
         "Make the clone of a node the master of its store, or a replica the leader of its group.",
     ),
     "put": Entry("mutating", "Set a KEY to a VALUE, and write the revision that this made."),
+    "quota": Entry(
+        "members",
+        "Write what the group of a store holds, and may hold; change that if it is given.",
+    ),
     "rekey": Entry("keys", "Put the FILES of stores and logs under the first key of the key file."),
     "remove": Entry(
         "members",

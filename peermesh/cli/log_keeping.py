@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import trio
@@ -20,7 +21,11 @@ from peermesh.cli.output import Output
 from peermesh.cli.quotas import NAMES, given_quota, quota_options
 from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
-from peermesh.cli.voters import GivenVoters, given_voters
+from peermesh.cli.voters import given_voters
+from peermesh.errors import NoQuorum
+
+if TYPE_CHECKING:
+    from peermesh import ReplicaLog
 
 CommandT = TypeVar("CommandT", bound=Callable[..., object])
 
@@ -30,6 +35,9 @@ _KEEPER_OPTIONS = (
         help="Collect what is published on topics that begin with TOPIC. May be repeated.",
     ),
     click.option("--path", metavar="FILE", help="Keep it in this SQLite file, not in memory."),
+)  # fmt: skip
+
+_RETENTION_OPTIONS = (
     click.option(
         "--keep-seconds", type=Seconds(is_open=True), help="Keep so long."
     ),
@@ -38,17 +46,28 @@ _KEEPER_OPTIONS = (
 )  # fmt: skip
 
 
+def _limit_options(command: CommandT) -> CommandT:
+    """Add how much a log keeps, and how much it may hold."""
+    command = quota_options(command)
+    for option in reversed(_RETENTION_OPTIONS):
+        command = option(command)
+    return command
+
+
 def _keeper_options(command: CommandT) -> CommandT:
     """Add what a keeper can be told, now or by its promotion."""
-    command = quota_options(command)
+    command = _limit_options(command)
     for option in reversed(_KEEPER_OPTIONS):
         command = option(command)
     return command
 
 
+def _kept(limits: dict[str, float | None]) -> dict[str, Any]:
+    return {key: each for key, each in limits.items() if key not in NAMES and each is not None}
+
+
 def _given(limits: dict[str, float | None]) -> dict[str, Any]:
-    kept = {key: each for key, each in limits.items() if key not in NAMES and each is not None}
-    return kept | given_quota(limits)
+    return _kept(limits) | given_quota(limits)
 
 
 @command()
@@ -115,6 +134,7 @@ async def _keep(
 )  # fmt: skip
 @click.option("--partitions", type=Whole(1), help="How many partitions a new log has.")
 @click.option("--path", metavar="FILE", help="Keep it in this SQLite file, not in memory.")
+@_limit_options
 @mesh_options(listens=True)
 def replica(  # noqa: PLR0913 - an option each
     name: str,
@@ -125,32 +145,46 @@ def replica(  # noqa: PLR0913 - an option each
     output: Output,
     *,
     found: bool,
+    **limits: float | None,
 ) -> None:
     """Have a replica of a log whose group elects its leader, until Ctrl-C.
 
     It has a vote if --voters names this node (--name). A majority of the voters has every append
     that was acknowledged. Without a FILE all entries are in memory.
+
+    --keep-… and --max-… are the group's, and take the place of what it went by: give all nodes the
+    same.
     """
-    run(_replica, mesh, name, given_voters(voters, found=found), (partitions, path), output)
+    given = in_file(path) | {"partitions": partitions} | given_voters(voters, found=found)._asdict()
+    run(_replica, mesh, name, given, (_kept(limits), given_quota(limits)), output)
 
 
 async def _replica(
     mesh: Mesh,
     name: str,
-    voters: GivenVoters,
-    where: tuple[int | None, str | None],
+    given: dict[str, Any],
+    limits: tuple[dict[str, Any], dict[str, Any]],
     output: Output,
 ) -> None:
-    partitions, path = where
     async with mesh.endpoint() as endpoint, trio.open_nursery() as nursery:
-        held = await endpoint.attach_log_replica(
-            name, partitions=partitions, **voters._asdict(), **in_file(path)
-        )
+        held = await endpoint.attach_log_replica(name, **given)
+        nursery.start_soon(_limit, held, *limits)
         offer_log_replica(endpoint, name, held)
         await stay_joined(endpoint, mesh, nursery, output.announce)
         text = f"replica of {on_a_line(name)}"
-        output.announce(text, event="replica", log=name, path=path)
+        output.announce(text, event="replica", log=name, path=given.get("path"))
         await end_with(endpoint, [held])
+
+
+async def _limit(replica: ReplicaLog, retention: dict[str, Any], quota: dict[str, Any]) -> None:
+    """Have a group keep so much, and hold no more, as soon as it is led."""
+    for limits, change in ((retention, replica.set_retention), (quota, replica.set_quota)):
+        is_done = not limits
+        while not is_done:
+            with suppress(NoQuorum):
+                await replica.catch_up()  # It knows the limits that are not to be changed.
+                await change(**limits)
+                is_done = True
 
 
 @command()

@@ -31,4 +31,4 @@ async def _open_replica(mesh: Mesh, name: str) -> AsyncIterator[ReplicaLog]:
         yield await join_log_group(endpoint, mesh, name)
 
 
-members, add, remove, transfer = member_commands("log", LOG_NAME, _open_replica)
+members, add, remove, transfer, quota = member_commands("log", LOG_NAME, _open_replica)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,11 +12,16 @@ from peermesh import GroupMember, ReplicaLog, ReplicaStore
 from peermesh.cli.arriving import open_replica
 from peermesh.cli.command import command
 from peermesh.cli.completion import STORE_NAME
+from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import counted
 from peermesh.cli.output import Output
+from peermesh.cli.quotas import NAMES, given_quota, quota_options
 from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
+
+if TYPE_CHECKING:
+    from stores.statistics import LogStatistics, StoreStatistics
 
 Replica = ReplicaStore | ReplicaLog
 
@@ -29,7 +35,10 @@ Change = Callable[[Replica, str, float], Awaitable[None]]
 def member_commands(
     what: str, argument: Callable[[Callable[..., None]], Callable[..., None]], opens: Opens
 ) -> tuple[click.Command, ...]:
-    """Make ``members``, ``add``, ``remove`` and ``transfer`` for groups of stores, or of logs."""
+    """Make the commands about groups of stores, or of logs.
+
+    They are ``members``, ``add``, ``remove``, ``transfer`` and ``quota``.
+    """
 
     def changes(name: str, text: str, told: str, change: Change) -> click.Command:
         async def work(mesh: Mesh, group: str, member: str) -> None:
@@ -86,7 +95,43 @@ def member_commands(
         "{member} leads {group}",
         lambda replica, member, wait: replica.transfer(member, wait),
     )
-    return members, add, remove, transfer
+
+    async def limit(
+        mesh: Mesh, name: str, limits: dict[str, Any]
+    ) -> StoreStatistics | LogStatistics:
+        async with opens(mesh, name) as replica:
+            await _catch_up(replica, mesh)  # It knows the limit that is not to be changed.
+            if limits:
+                await replica.set_quota(mesh.wait, **limits)
+                await _catch_up(replica, mesh)
+            return replica.statistics()
+
+    @command(
+        help=f"""Write what the group of a {what} holds, and may hold; change that if it is given.
+
+        It is of the group, whichever node leads, now and after restarts.
+        """
+    )
+    @argument
+    @quota_options
+    @mesh_options(listens=False)
+    def quota(name: str, mesh: Mesh, output: Output, **limits: int | None) -> None:
+        held = run(limit, mesh, name, given_quota(limits))
+        entries, size = _of(held.entries, held.max_entries), _of(held.bytes, held.max_bytes)
+        told = {each: getattr(held, each) for each in ("entries", "bytes", *NAMES)}
+        output.tell(f"{entries} entries, {size} bytes", **{what: name}, **told)
+
+    return members, add, remove, transfer, quota
+
+
+def _of(used: int, most: int | None) -> str:
+    return f"{used:,}, of any number of" if most is None else f"{used:,} of {most:,}"
+
+
+async def _catch_up(replica: Replica, mesh: Mesh) -> None:
+    idle = await replica.await_idle(timeout=mesh.wait)
+    if not idle:
+        raise CommandFailed(f"{on_a_line(replica.name())} is not level: {idle}", ExitCode.TIMEOUT)
 
 
 def _tell_members(found: list[GroupMember], output: Output) -> None:
@@ -114,4 +159,4 @@ def _line(member: GroupMember) -> str:
     return f"{on_a_line(member.name)} {role}, {state}{silent}"
 
 
-members, add, remove, transfer = member_commands("store", STORE_NAME, open_replica)
+members, add, remove, transfer, quota = member_commands("store", STORE_NAME, open_replica)

@@ -88,6 +88,11 @@ WORDS: Final = (
     ("with found=True", "with --found"),
     ("fresh=True", "--fresh"),
     (
+        "raise it with set_quota() at its master, await set_quota() in a group",
+        'raise it: --max-entries and --max-bytes where it is led, "peermesh store quota NAME" or'
+        ' "peermesh log quota NAME" for a group',
+    ),
+    (
         "attach it with attach_log_clone",
         'start it with "peermesh log follow"',
     ),

@@ -239,6 +239,21 @@ def test_a_group_is_dumped_and_loaded_into_another_one(capsys, tmp_path) -> None
     tell(capsys, "store", "load", "cities", path, "--over")
 
 
+@pytest.mark.usefixtures("nodes")
+def test_the_quota_of_a_group_is_changed_one_limit_at_a_time(capsys) -> None:
+    tell(capsys, "store", "put", "cities", "rome", "3")
+    tell(capsys, "store", "quota", "cities", "--max-entries", "1")
+    told = tell(capsys, "store", "quota", "cities", "--max-bytes", "1MiB")
+    assert told.startswith("1 of 1 entries, ")
+    assert told.endswith(" of 1,048,576 bytes\n")
+    err = tell(capsys, "store", "put", "cities", "oslo", "1", code=ExitCode.FAILED)
+    assert '"peermesh store quota NAME"' in err
+    assert "set_quota" not in err
+    found = json.loads(tell(capsys, "store", "quota", "cities", "--max-entries", "0", "--json"))
+    assert (found["entries"], found["max_entries"], found["max_bytes"]) == (1, None, 1 << 20)
+    tell(capsys, "store", "put", "cities", "oslo", "1")
+
+
 HELD = ("store", "lock", "cities", "it", "--ttl", "2", *WAIT)
 
 

@@ -92,6 +92,26 @@ def test_a_replica_of_a_log_that_came_later_is_given_a_vote_and_loses_it(
         assert not members(capsys)["late"]["voter"]
 
 
+def test_the_log_of_a_group_keeps_what_its_replicas_are_told(capsys, monkeypatch) -> None:
+    with ExitStack() as stack:
+        options = ("--voters", "a", "--keep-count", "1", "--max-entries", "5")
+        _, port = start(stack, "a", [], *options, words=REPLICA)
+        monkeypatch.setenv("PEERMESH_PEER", f"127.0.0.1:{port}")
+        with Endpoint() as endpoint:
+            assert endpoint.peer("127.0.0.1", port)
+            log = endpoint.attach_log_replica("trips")
+            log.await_leader(limit())
+            while log.statistics().max_entries != 5:
+                log.catch_up(limit())
+            for number in range(3):
+                log.append(number).result(timeout=limit())
+            while log.statistics().entries > 1:
+                log.catch_up(limit())
+        assert tell(capsys, "log", "quota", "trips").startswith("1 of 5 entries, ")
+        told = tell(capsys, "log", "quota", "trips", "--max-entries", "6")
+        assert told.startswith("1 of 6 entries, ")
+
+
 def test_a_log_with_a_keeper_has_no_members(capsys, monkeypatch) -> None:
     with Endpoint() as endpoint, endpoint.attach_log("trips"):
         monkeypatch.setenv("PEERMESH_PEER", str(endpoint.listen()))

@@ -82,8 +82,9 @@ def test_a_store_that_is_full_says_what_is_used_and_what_to_do(
         tell("store", "put", "cities", "vienna", "1")
         _, err = tell("store", "put", "cities", "linz", "1", code=ExitCode.FAILED)
         assert err == (
-            "peermesh: store cities is full: 1 of 1 entries are used; remove some, or raise it"
-            " with set_quota() at its master, await set_quota() in a group\n"
+            "peermesh: store cities is full: 1 of 1 entries are used; remove some, or raise it:"
+            ' --max-entries and --max-bytes where it is led, "peermesh store quota NAME" or'
+            ' "peermesh log quota NAME" for a group\n'
         )
         tell("store", "erase", "cities", "vienna")
         tell("store", "put", "cities", "linz", "1")
