@@ -39,7 +39,7 @@ from peermesh.cli.rights import port_roles_option
 from peermesh.cli.running import run
 from peermesh.cli.trust import STDIN
 from peermesh.cli.values import on_a_line
-from peermesh.cli.voters import split_voters
+from peermesh.cli.voters import broker_voters
 from wire.addresses import PORT_MAX, join_address, read_port
 
 REGISTRY_PORT: Final = 4050
@@ -232,7 +232,7 @@ def edge(  # noqa: PLR0913 - an option each
     """
     if voters is not None and zookeeper is not None:
         raise click.UsageError("--voters keep the embedded registry, and --zookeeper is another")
-    names = () if voters is None else split_voters(voters)
+    names = broker_voters(voters)
     run(_serve, mesh, options, zookeeper or names, port_roles, _Teller(every, output))
 
 

@@ -37,7 +37,7 @@ from peermesh.cli.rights import port_roles_option
 from peermesh.cli.running import run
 from peermesh.cli.trust import tls_option
 from peermesh.cli.values import on_a_line
-from peermesh.cli.voters import split_voters
+from peermesh.cli.voters import broker_voters
 from wire.addresses import PORT_MAX
 
 Found = TypeVar("Found")
@@ -160,7 +160,7 @@ def qos2(  # noqa: PLR0913 - an option each
     if voters is not None and (follow or quota):
         what = "--follow" if follow else "--max-..."
         raise click.UsageError(f"{what} does not go with --voters: see peermesh broker qos2 --help")
-    names = () if voters is None else split_voters(voters)
+    names = broker_voters(voters)
     place = Place(name, None if memory else folder, follow, keep, quota, names)
     if follow and not mesh.peers:
         raise click.UsageError("say whose topics: --peer HOST:PORT")

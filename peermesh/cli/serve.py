@@ -22,7 +22,7 @@ from peermesh.cli.rights import gateway_options
 from peermesh.cli.running import run
 from peermesh.cli.serving_topics import websocket
 from peermesh.cli.trust import tls_option
-from peermesh.cli.voters import refuse_replicas, split_voters
+from peermesh.cli.voters import GivenVoters, given_voters, refuse_replicas
 
 if TYPE_CHECKING:
     from peermesh import ReplicaStore, Store
@@ -44,9 +44,13 @@ serve.add_command(websocket)
     " is once the clone has been promoted (peermesh store promote).",
 )  # fmt: skip
 @click.option(
-    "--voters", metavar="NAME,NAME,...",
+    "--voters", metavar="NAME,NAME,...|NUMBER",
     help="Hold a replica of the store, whose group elects its leader. These nodes vote, by their"
-    " names: the same line at each of them.",
+    " names: the same line at each of them. Or how many are to vote: the first that come.",
+)  # fmt: skip
+@click.option(
+    "--found", is_flag=True,
+    help="Found the group, if there is none: at one node, with --voters NUMBER.",
 )  # fmt: skip
 @click.option(
     "--replica", is_flag=True,
@@ -84,6 +88,7 @@ def webhdfs(  # noqa: PLR0913 - one for each option
     mesh: Mesh,
     output: Output,
     *,
+    found: bool,
     replica: bool,
     clone: bool,
     tls: bool,
@@ -111,7 +116,7 @@ def webhdfs(  # noqa: PLR0913 - one for each option
         "names": names,
     }
     server = _Server(mesh, address, access, output)
-    wanted = () if voters is None else split_voters(voters)
+    wanted = given_voters(voters, found=found)
     run(server.live, name, quota, wanted if is_replica else None, clone)
 
 
@@ -134,7 +139,7 @@ class _Server:
         self,
         name: str,
         quota: dict[str, Any],
-        voters: tuple[str, ...] | None,
+        voters: GivenVoters | None,
         is_clone: bool,  # noqa: FBT001 - run hands it on
     ) -> None:
         """Do all of it, and stay; the ``quota`` is that of a master, now or once promoted.
@@ -154,7 +159,7 @@ class _Server:
                 store: Store | ReplicaStore
                 if voters is not None:
                     store = replica = await endpoint.attach_replica(
-                        name, voters=voters, patience=ELECTION_SECONDS, **in_file(path)
+                        name, **voters._asdict(), patience=ELECTION_SECONDS, **in_file(path)
                     )
                     offer_store_replica(endpoint, name, replica)
                 elif is_clone:

@@ -14,6 +14,17 @@ def split_voters(text: str) -> tuple[str, ...]:
     return tuple(each.strip() for each in text.split(","))
 
 
+def broker_voters(text: str | None) -> tuple[str, ...]:
+    """Take the names of a broker's ``--voters``; raises ``UsageError`` for a number.
+
+    A broker founds groups whenever topics begin, and may not wait for the one that founds.
+    """
+    wanted = () if text is None else voters_of(text)
+    if isinstance(wanted, int):
+        raise click.UsageError(f"--voters {text}: a broker's voters have names: --voters a,b,c")
+    return wanted
+
+
 def voters_of(text: str) -> tuple[str, ...] | int:
     """Take the names of ``--voters`` apart; a number alone is how many there are to be.
 

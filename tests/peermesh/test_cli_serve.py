@@ -57,6 +57,28 @@ def test_a_gateway_takes_a_quota_for_its_store():
             server.kill()
 
 
+def test_a_gateway_founds_a_group_with_a_number_of_voters():
+    arguments = ["--store", "files", "--http", "127.0.0.1:0", "--json"]
+    voters = ["--voters", "1", "--found", "--node", "a"]
+    with subprocess.Popen(
+        [*COMMAND, *arguments, *voters], stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            found = map(json.loads, server.stdout)
+            serving = next(each for each in found if each["event"] == "serving")
+            host, _, port = serving["address"].rpartition(":")
+            with WebHDFSClient(host, int(port)) as client:
+                client.create("/file", b"some", overwrite=False)
+        finally:
+            server.kill()
+
+
+@pytest.mark.parametrize("broker", ["edge", "qos2"])
+def test_the_voters_of_a_broker_have_names(broker, capsys):
+    assert run(["broker", broker, "--voters", "3"]) == ExitCode.USAGE
+    assert "a broker's voters have names: --voters a,b,c" in capsys.readouterr().err
+
+
 def test_strangers_are_not_let_in_by_accident():
     refused = subprocess.run(
         [*COMMAND, "--store", "files", "--http", "0.0.0.0:0"],
