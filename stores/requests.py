@@ -28,7 +28,9 @@ from stores.limits import (
     RUN_SIZE_MAX,
     VALUE_SIZE_MAX,
 )
+from wire.encoding import encode
 from wire.errors import InvalidData
+from wire.values import Value
 
 _Kind = type[PutCommand | AddCommand | SubtractCommand | EraseCommand]
 _Form = tuple[_Kind, Initial | None, int | None]
@@ -183,15 +185,21 @@ class Requests:
         return self.last_request
 
 
-def check_key(key: bytes) -> None:
-    """Raise ``InvalidData`` for a key that no store takes."""
+def encode_key(key: Value) -> bytes:
+    """Encode a key that is looked for; raises ``InvalidData`` for one that no store takes."""
+    encoded = encode(key)
+    _check_key(encoded)
+    return encoded
+
+
+def _check_key(key: bytes) -> None:
     if len(key) > KEY_SIZE_MAX:
         raise InvalidData(f"a key of {len(key)} bytes: at most {KEY_SIZE_MAX} are possible")
 
 
 def _check_sizes(key: bytes, value: bytes) -> int:
     """Give the size of both together."""
-    check_key(key)
+    _check_key(key)
     if len(value) > VALUE_SIZE_MAX:
         raise InvalidData(
             f"a value of {len(value)} bytes: at most {VALUE_SIZE_MAX} travel at once; put larger"

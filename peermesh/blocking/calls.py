@@ -115,8 +115,8 @@ class Reader(Bound):
 
         Raises ``StaleData`` if a clone has not found its master, or got as far as it has to, in
         ``READ_SECONDS``; at a proxy if no replica answers in that time, or all that can be reached
-        are out of touch; ``InvalidData`` at a proxy for a key of more than 64 KiB, which no store
-        has; and ``StoreClosed``.
+        are out of touch; ``InvalidData`` for a key of more than 64 KiB, which no store has; and
+        ``StoreClosed``.
         """
         return self._passage.call(self._reader.get, key, default)
 

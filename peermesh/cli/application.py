@@ -14,9 +14,9 @@ from typing import Any
 import click
 
 from peermesh.cli.command import LazyGroup, output_of
-from peermesh.cli.exits import EXIT_CODES_HELP, ExitCode
+from peermesh.cli.exits import EXIT_CODES_HELP, CommandFailed, ExitCode
 from peermesh.cli.index import COMMANDS
-from peermesh.cli.output import say
+from peermesh.cli.output import say, unwritten
 from peermesh.cli.running import Stopped
 from peermesh.cli.wording import told
 from wire.errors import MeshError
@@ -82,10 +82,16 @@ class Commands(LazyGroup):
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own types
         """Run a command to its end, its output included."""
+        unwritten.clear()
         with _ending_as_its_reader():
             found = super().invoke(ctx)
             if sys.stdout is not None:
                 sys.stdout.flush()
+            elif unwritten.is_set():
+                raise CommandFailed(
+                    "it is done, and its result was written nowhere: stdout is closed",
+                    hint=">/dev/null is for what nobody reads",
+                )
             return found
 
 
@@ -120,7 +126,7 @@ def run(arguments: list[str]) -> int:
     """Run a command, and give the code to exit with. Warnings of the library go to stderr."""
     handler = logging.StreamHandler()
     handler.addFilter(ESCAPING)  # Lines of other packages, too.
-    logging.basicConfig(format="%(message)s", handlers=[handler])
+    logging.basicConfig(format="%(asctime)s %(message)s", handlers=[handler])
     try:
         with _filtering():
             code = application.main(arguments, prog_name="peermesh", standalone_mode=False)

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
+from time import monotonic
+from typing import Final
 
 import click
 
 from peermesh.cli.command import command
 from peermesh.cli.exits import CommandFailed
-from peermesh.cli.output import Output
+from peermesh.cli.numbers import counted
+from peermesh.cli.output import Output, note
+
+PROGRESS_SECONDS: Final = 2.0
+"""How often a command about a large file says how far it has come."""
 
 
 @command("new-key")
@@ -46,6 +53,17 @@ def rekey(files: tuple[str, ...], key_file: str | None, output: Output) -> None:
     if keys is None:
         raise CommandFailed("there is no key: give --key-file, or set PEERMESH_STORE_KEY_FILE")
     for file in files:
-        commits = sum(1 for _ in rekey_file(file, keys))
+        commits = sum(1 for _ in _telling(file, rekey_file(file, keys)))
         key = keys.current.fingerprint.hex()
         output.tell(f"{file} is under key {key}", file=file, key=key, commits=commits)
+
+
+def _telling(file: str, sizes: Iterable[int]) -> Iterator[int]:
+    """Give the sizes of commits as they come, and say now and then how much is done."""
+    done, told_at = 0, monotonic()
+    for size in sizes:
+        done += size
+        if monotonic() - told_at >= PROGRESS_SECONDS:
+            told_at = monotonic()
+            note(f"{file}: {counted(done, 'row')} done")
+        yield size

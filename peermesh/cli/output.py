@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from threading import Event
 from typing import Final
 
 import click
@@ -17,6 +18,10 @@ from wire.values import Value
 
 VERSION: Final = 1
 """Of all that is written as JSON: the member ``v`` of each object."""
+
+
+unwritten: Final = Event()
+"""Set once a result had nowhere to go: stdout was closed before the command was started."""
 
 
 class Output:
@@ -70,6 +75,8 @@ def say(line: str, *, err: bool = False) -> None:
 
     What others chose, a line break included, comes out as escapes.
     """
+    if sys.stdout is None and not err:
+        unwritten.set()
     click.echo(escape(line), err=err)
 
 

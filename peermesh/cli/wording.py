@@ -144,7 +144,7 @@ HINTS: Final[Mapping[type[MeshError], str]] = {
     RolesError: "repair the file that --roles names",
     SequenceUnknown: "continue with the number after the last one that was acknowledged",
     SettingsError: "peermesh help connection lists where settings come from",
-    StaleData: "check that the master's endpoint is reachable",
+    StaleData: "is its master reachable, or a majority of its group? then try again",
     StoreClosed: "run the command again",
     StoreConflict: "close the clones that are not wanted, then try again",
     SubscriberOverflow: "read faster, or publish less at once",
@@ -185,6 +185,8 @@ def _split(text: str) -> tuple[str, str | None]:
 
 
 def _hint_for(error: MeshError) -> str | None:
+    if type(error) is BackendFailure and error.__cause__ is None:
+        return None  # It was found in what the file holds, and not told by the system.
     return next((HINTS[each] for each in type(error).__mro__ if each in HINTS), None)
 
 

@@ -357,6 +357,8 @@ def test_without_stdin_and_stdout_commands_say_what_is_missing_or_go_on():
         closed = ["sh", "-c", 'exec "$@" <&- >&-', "sh", *COMMAND, "store"]
         for words, code, said in (
             (("lock", "table", "it", "true"), ExitCode.DONE, ""),
+            (("put", "table", "a", "1"), ExitCode.FAILED, "peermesh: it is done, and its result"),
+            (("get", "table", "a"), ExitCode.FAILED, "peermesh: it is done, and its result"),
             (("dump", "table", "-"), ExitCode.FAILED, "peermesh: stdout is closed"),
         ):
             ended = subprocess.run(

@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from peermesh.blocking import Endpoint
+from peermesh.cli import application, keys
+from peermesh.testing.time_limits import limit
 from tests.peermesh import commands
 
 COMMAND = [sys.executable, "-m", "peermesh.cli"]
@@ -75,6 +78,7 @@ def test_a_node_encrypts_with_the_key_file_of_its_environment(key_file, tmp_path
     assert b"a thing to look for" not in store.read_bytes()
     plain = run("node", "--listen", "127.0.0.1:0", "--master", f"cities:{store}", code=1)
     assert "is encrypted, and there is no key" in plain
+    assert "is there room on the disk" not in plain
     run("store", "new-key", key_file)
     told = json.loads(run("store", "rekey", store, "--json", **environment))
     assert told["file"] == str(store)
@@ -83,6 +87,17 @@ def test_a_node_encrypts_with_the_key_file_of_its_environment(key_file, tmp_path
     new_alone.chmod(0o600)
     with node("--master", f"cities:{store}", **{VARIABLE: str(new_alone)}) as address:
         assert "look for" in run("store", "get", "cities", '"vienna"', "--peer", address)
+
+
+def test_a_file_that_takes_long_says_how_far_it_is(key_file, tmp_path, monkeypatch, capsys):
+    store = tmp_path / "cities.db"
+    with Endpoint() as endpoint, endpoint.attach_master("cities", "sqlite", path=store) as master:
+        master.put("vienna", 1).result(timeout=limit())
+    monkeypatch.setattr(keys, "PROGRESS_SECONDS", 0)
+    assert application.run(["store", "rekey", str(store), "--key-file", str(key_file)]) == 0
+    out, err = capsys.readouterr()
+    assert f"peermesh: {store}: 4 rows done\n" in err
+    assert out.startswith(f"{store} is under key ")
 
 
 @pytest.mark.parametrize("mode", [0o660, 0o604, 0o666])

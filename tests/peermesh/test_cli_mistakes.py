@@ -215,7 +215,11 @@ def test_an_error_of_the_library_comes_with_what_to_do() -> None:
     failed = told(CommandFailed("cannot write x: full; name another file"))
     assert (failed.message, failed.hint) == ("cannot write x: full", "name another file")
     assert told(CommandFailed("a; use b", hint="c")).message == "a; use b"
-    for kind in (BackendFailure, KeeperUnreachable, MasterExists, NoSuchMaster, TypeClash):
+    refused = BackendFailure("it is of another store")
+    assert told(refused).hint is None
+    refused.__cause__ = OSError("the disk is full")
+    assert told(refused).hint == HINTS[BackendFailure]
+    for kind in (KeeperUnreachable, MasterExists, NoSuchMaster, TypeClash):
         assert told(kind("it failed")).hint == HINTS[kind]
 
 
@@ -245,6 +249,7 @@ SAY_IT_THEMSELVES = {
 """Errors outside of the core, by module, and why no hint is theirs."""
 
 WITHOUT_A_HINT = {
+    "BackendFailure": "it says in its text what to do, but for what the system says",
     "StoreError": "it is raised with what to do in its text",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -235,6 +236,21 @@ def test_paths_that_are_mixed_up_are_refused_and_a_file_is_looked_into_apart(
         assert "belongs to cities, not to rivers" in err
     with started("node", "--master", f"cities:{one}", *options) as node:
         assert tell("store", "keys", "cities", "--peer", port_of(node))[0] == '"vienna"\n'
+
+
+def test_lines_of_the_log_have_date_and_time(tmp_path: Path) -> None:
+    command = ("node", "--master", f"s:{tmp_path / 's.db'}", "--listen", "0", "--json")
+    with started(*command) as process:
+        assert port_of(process)
+        process.terminate()
+        process.wait(limit())
+    with (tmp_path / "s.db.ballot").open("r+b") as ballot:
+        ballot.write(bytes(8))  # one of two copies
+    with started(*command) as process:
+        assert port_of(process)
+        process.terminate()
+        _, err = process.communicate(timeout=limit())
+    assert re.search(r"(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} store s: .*copy 1 of slot 0", err)
 
 
 def test_only_a_master_begins_anew(tell: Run) -> None:

@@ -18,6 +18,7 @@ from endpoint.replicas.stores.part import TablePart
 from stores import scanning
 from stores.lives import instant_of, session_of
 from stores.operations import look_up
+from stores.requests import encode_key
 from stores.scanning import LATEST, PAGE_COUNT, PAGE_COUNT_MAX, Span, make_span
 from stores.table import Entry as Stored
 from stores.work import SLICE_COUNT
@@ -175,10 +176,10 @@ class Reader(Bound):
 
         Raises ``StaleData`` if a clone has not found its master, or got as far as it has to, in
         ``READ_SECONDS``; at a proxy if no replica answers in that time, or all that can be reached
-        are out of touch; ``InvalidData`` at a proxy for a key of more than 64 KiB, which no store
-        has; and ``StoreClosed``.
+        are out of touch; ``InvalidData`` for a key of more than 64 KiB, which no store has; and
+        ``StoreClosed``.
         """
-        stored = await self._source.entry(encode(key))
+        stored = await self._source.entry(encode_key(key))
         return default if stored is None else decode(stored.value)
 
     async def get_index_from_value(self, key: Value, index: Value) -> Value:
@@ -189,20 +190,20 @@ class Reader(Bound):
         position or the table's key is missing, ``TypeClash`` if the position is no number. To a
         proxy the value travels as a whole.
         """
-        stored = await self._source.entry(encode(key))
+        stored = await self._source.entry(encode_key(key))
         if stored is None:
             raise NoSuchKey(f"store {self._source.name} has no key {key!r}")
         return look_up(decode(stored.value), index)
 
     async def entry(self, key: Value) -> Entry | None:
         """Give the value of a key with its revision and expiry; ``None`` if it is missing."""
-        encoded = encode(key)
+        encoded = encode_key(key)
         stored = await self._source.entry(encoded)
         return None if stored is None else decode_entry(encoded, stored)
 
     async def exists(self, key: Value) -> bool:
         """Tell whether a key is there; at a proxy its value stays where it is."""
-        return await self._source.entry(encode(key), has_value=False) is not None
+        return await self._source.entry(encode_key(key), has_value=False) is not None
 
     async def keys(self) -> list[Value]:
         """Give all keys, in no order; at a proxy page by page, in their order."""

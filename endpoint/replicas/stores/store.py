@@ -28,10 +28,10 @@ from endpoint.replicas.stores.reading import (
 from endpoint.replicas.stores.store_handle import StoreHandle
 from endpoint.replicas.stores.watching import DecodedCommits, Watch, selection_of, start_of
 from stores.quota import STORE_QUOTA, QuotaLimits
+from stores.requests import encode_key
 from stores.statistics import StoreStatistics
 from stores.watches import Bookmark
 from wire.decoding import decode
-from wire.encoding import encode
 from wire.errors import InvalidData
 from wire.public import public
 from wire.values import Value
@@ -110,7 +110,7 @@ class Store(StoreHandle, Reader, ObservedStore, Coordinating):
         """
         if not self.runner.is_settled:
             await readable(self.part)
-        encoded = self.part.table.get(encode(key))
+        encoded = self.part.table.get(encode_key(key))
         return default if encoded is None else decode(encoded)
 
     def not_before(self, since: Receipt | int) -> Reader:
@@ -214,7 +214,7 @@ class ReplicaStore(GroupHandle, StoreHandle, Reader, ObservedStore, Coordinating
         """
         if not self.part.has_state:
             await self.part.await_state(READ_SECONDS)
-        encoded = self.part.core.machine.get(encode(key))
+        encoded = self.part.core.machine.get(encode_key(key))
         return default if encoded is None else decode(encoded)
 
     def read(self, consistency: str = "linear") -> Reader:

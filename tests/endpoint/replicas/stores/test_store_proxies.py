@@ -233,9 +233,10 @@ def test_threads_use_proxies_too() -> None:
 
 async def test_a_key_that_no_store_has_is_an_error_at_once_and_asks_nothing() -> None:
     async with line(2) as (first, last):
-        async with first.attach_master("s"), last.attach_proxy("s") as proxy:
+        async with first.attach_master("s") as master, last.attach_proxy("s") as proxy:
             key = "x" * KEY_SIZE_MAX
-            for look in (proxy.exists, proxy.get, proxy.entry, proxy.at_master().get):
-                with pytest.raises(InvalidData, match="a key of 65541 bytes: at most 65536"):
-                    await look(key)
-            assert not await proxy.exists(key[:-5])
+            for store in (proxy, proxy.at_master(), master, master.at_master()):
+                for look in (store.exists, store.get, store.entry):
+                    with pytest.raises(InvalidData, match="a key of 65541 bytes: at most 65536"):
+                        await look(key)
+                assert not await store.exists(key[:-5])
