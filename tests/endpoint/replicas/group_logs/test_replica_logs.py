@@ -277,7 +277,9 @@ async def test_what_cannot_be_attached_is_refused(tmp_path) -> None:
             await endpoint.attach_log_replica("other", voters=("a",), backend="sqlite", path=path)
         async with Endpoint(name="b") as stranger:
             with pytest.raises(BackendFailure, match="is the replica of a"):
-                await stranger.attach_log_replica("l", voters=("b",), backend="sqlite", path=path)
+                await stranger.attach_log_replica(
+                    "l", voters=("a", "b"), backend="sqlite", path=path
+                )
 
 
 async def test_an_encrypted_log_comes_back_with_its_key_alone(tmp_path) -> None:
