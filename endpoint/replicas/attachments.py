@@ -127,6 +127,8 @@ class Machinery(Generic[CoreT, MachineT]):
     """What leads alone is called, and a copy."""
     attach: str
     """How a replica of a group is attached."""
+    advice: str
+    """What is to be done with the file of one."""
     first_object: int
     """Entities are numbered from it on."""
     usual: Patience
@@ -198,9 +200,8 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
         if wanted.leads_alone and (len(voters) > 1 or self._is_learners(stored, voters)):
             names = ", ".join(sorted(voter.name for voter in voters))
             raise BackendFailure(
-                f"{path} is of a group whose voters are {names}: attach it with"
-                f" {self.machinery.attach}. If the others are gone for good, promote(force=True)"
-                " leads with what it has"
+                f"{path} is of a group whose voters are {names}: {self.machinery.advice}."
+                " If the others are gone for good, promote(force=True) leads with what it has"
             )
 
     # -- replicas --------------------------------------------------------------------------------

@@ -73,16 +73,12 @@ WORDS: Final = (
     ),
     ("; give attach_clone a longer stale_interval to read on", ""),
     (
-        "attach it with attach_replica. If the others are gone for good, promote(force=True) leads"
-        " with what it has",
-        'start it with "peermesh node --replica NAME:PATH --voters ...". If the others are gone for'
-        ' good, "peermesh store promote NAME --force" has it lead with what it has',
+        "attach it with attach_replica",
+        'start it with "peermesh node --replica NAME:PATH --voters ..."',
     ),
     (
-        "attach it with attach_log_replica. If the others are gone for good, promote(force=True)"
-        " leads with what it has",
-        'start it with "peermesh log replica NAME --voters ...". If the others are gone for good,'
-        ' "peermesh log promote NAME --force" has it lead with what it has',
+        "attach it with attach_log_replica",
+        'start it with "peermesh log replica NAME --voters ..."',
     ),
     ("promote(force=True)", '"promote NAME --force"'),
     ("with found=True", "with --found"),

@@ -60,6 +60,8 @@ READERS = {
     "store members": ("store", "members", ENCODABLE),
     "store add": ("store", "add", ENCODABLE, ENCODABLE),
     "store remove": ("store", "remove", ENCODABLE, ENCODABLE),
+    "store quota": ("store", "quota", "hostile"),
+    "log quota": ("log", "quota", "hostile"),
     "log members": ("log", "members", ENCODABLE),
     "log add": ("log", "add", ENCODABLE, ENCODABLE),
     "log remove": ("log", "remove", ENCODABLE, ENCODABLE),

@@ -24,5 +24,6 @@ def test_all_text_of_commands_goes_one_way() -> None:
         "peermesh/cli/tracebacks.py": ["escape(text,"],
         "peermesh/demo/display.py": ["escape", 'f"{escape(te'],
         "peermesh/testing/real/worker.py": ["json.dumps(w"],
+        "peermesh/testing/swarm/sweep.py": ["escape(text,"],
         "peermesh/testing/swarm/__main__.py": ['"\\n")', 'f"\\r\\x1b[2K{', 'escape(f"{li'],
     }

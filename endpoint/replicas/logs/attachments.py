@@ -50,6 +50,7 @@ class LogAttachments(Attachments[LogCore, LogMachine, "LogReplicaFiles", LogPart
         kind="log",
         words=LogOutbox.words,
         attach="attach_log_replica",
+        advice="attach it with attach_log_replica",
         first_object=1 << 33,  # those of stores count from lower numbers
         usual=Patience(PATIENCE_SECONDS),
         right_of=right_of,

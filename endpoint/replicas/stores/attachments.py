@@ -39,6 +39,7 @@ class StoreAttachments(Attachments[TableCore, TableMachine, "ReplicaFiles", Tabl
         kind="store",
         words=TableOutbox.words,
         attach="attach_replica",
+        advice="attach it with attach_replica",
         first_object=1 << 32,
         usual=Patience(BUFFER_SECONDS),
         right_of=right_of,

@@ -23,6 +23,7 @@ from handshake.private_files import open_private
 from net.transport import SocketTransport
 from peermesh.testing.swarm.running import run_seed
 from stores.table.table import Table
+from wire.escaping import escape
 from wire.framing import NodeFrame
 
 CHUNK_SEEDS: Final = 25
@@ -163,7 +164,8 @@ def sweep(
     """
     totals, progress = Totals(), Progress(state)
     if progress.others:
-        sys.stderr.write(f"{progress.others} seeds of {state} ran with other code: not counted\n")
+        text = f"{progress.others} seeds of {state} ran with other code: not counted\n"
+        sys.stderr.write(escape(text, kept="\n"))
     todo = []
     for chunk in chunks(first, seeds):
         done = progress.find(*chunk)
