@@ -539,7 +539,9 @@ def test_a_file_that_is_replaced_is_private_and_stays_until_the_new_one_is_whole
             pass
 
 
-def test_a_file_that_took_its_name_keeps_it_through_a_power_cut(tmp_path, monkeypatch):
+@pytest.fixture
+def done(monkeypatch):
+    """What was synced, by its name, and "replaced" where a file took its name, in order."""
     done, sync, replace = [], os.fsync, os.replace
 
     def synced(number):
@@ -552,6 +554,10 @@ def test_a_file_that_took_its_name_keeps_it_through_a_power_cut(tmp_path, monkey
 
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "replace", replaced)
+    return done
+
+
+def test_a_file_that_took_its_name_keeps_it_through_a_power_cut(tmp_path, done):
     with replacing_private(tmp_path / "dump") as file:
         file.write(b"all")
     assert done[0].startswith("dump.")
@@ -620,20 +626,8 @@ def test_directories_above_are_made_too(tmp_path):
     assert mode_of(tmp_path / "a" / "b") == 0o700
 
 
-def test_a_new_key_is_on_the_disk_before_anything_is_under_it(tmp_path, monkeypatch):
-    path, done = tmp_path / "keys", []
-    fsync, replace = os.fsync, os.replace
-
-    def synced(number):
-        fsync(number)
-        done.append(os.path.basename(os.readlink(f"/proc/self/fd/{number}")))
-
-    def replaced(source, target):
-        replace(source, target)
-        done.append("replaced")
-
-    monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(os, "replace", replaced)
+def test_a_new_key_is_on_the_disk_before_anything_is_under_it(tmp_path, done):
+    path = tmp_path / "keys"
     for _ in range(2):
         write_new_key(path)
         assert done == ["keys.new", "replaced", tmp_path.name]

@@ -127,10 +127,7 @@ def test_a_dump_that_breaks_off_leaves_the_earlier_one(
 
 def test_a_node_whose_reader_has_stopped_serves_its_store() -> None:
     with started("node", "--master", "cities", "--listen", "0", "--json") as process:
-        assert process.stdout is not None
-        port = next(
-            found["port"] for line in process.stdout if "port" in (found := json.loads(line))
-        )
+        port = port_of(process)
         for _ in range(EVENTS_IN_A_PIPE // 4):  # each that comes and goes is four events
             with Endpoint() as endpoint:
                 assert endpoint.peer("127.0.0.1", port)
@@ -151,10 +148,7 @@ def test_what_holds_nothing_any_more_ends(words: tuple[str, ...], tmp_path: Path
     path = tmp_path / "cities.db"
     command = [each.format(path=path) for each in words]
     with started(*command, "--listen", "0", "--json") as process:
-        assert process.stdout is not None
-        port = next(
-            found["port"] for line in process.stdout if "port" in (found := json.loads(line))
-        )
+        port = port_of(process)
         with Endpoint() as endpoint:
             assert endpoint.peer("127.0.0.1", port)
             if command[0] == "node":
@@ -267,10 +261,7 @@ def test_a_path_that_is_empty_is_no_store_in_memory(tell: Run, option: str) -> N
 def test_a_node_takes_a_quota_for_its_stores() -> None:
     node = ["node", "--master", "cities", "--max-entries", "1", "--max-bytes", "1MiB"]
     with started(*node, "--listen", "0", "--json") as process:
-        assert process.stdout is not None
-        port = next(
-            found["port"] for line in process.stdout if "port" in (found := json.loads(line))
-        )
+        port = port_of(process)
         with Endpoint() as endpoint:
             assert endpoint.peer("127.0.0.1", port)
             with endpoint.attach_proxy("cities") as proxy:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 
 import pytest
 
@@ -342,23 +343,35 @@ def test_a_cursor_is_not_moved_in_another_log(kept):
     assert kept.keeper.committed("job") == {}
 
 
-def test_where_entries_were_lost_with_their_leader_others_under_their_offsets_are_read(
-    kept, tmp_path
-):
-    place = {"backend": Backend.SQLite, "path": tmp_path / "copy.db"}
-    kept.fill(4, 4)
+@contextmanager
+def copied(kept, folder):
+    """Have a copy of what is there now; gives what promotes it by force later."""
+    place = {"backend": Backend.SQLite, "path": folder / "copy.db"}
     with Endpoint() as heir:
         assert kept.endpoint.peer("127.0.0.1", heir.listen(), timeout=limit())
         copy = heir.attach_log_clone("orders", **place)
         assert copy.await_idle(timeout=limit())
         copy.close()
+
+        def promoted():
+            copy = heir.attach_log_clone("orders", **place)
+            copy.promote(force=True)
+            return copy
+
+        yield promoted
+
+
+def test_where_entries_were_lost_with_their_leader_others_under_their_offsets_are_read(
+    kept, tmp_path
+):
+    kept.fill(4, 4)
+    with copied(kept, tmp_path) as promoted:
         kept.fill(3)
         start = kept.end()
         kept.fill(3, 1)
         planned = kept.reader().plan(start, kept.end())
         kept.keeper.close()
-        copy = heir.attach_log_clone("orders", **place)
-        copy.promote(force=True)
+        copy = promoted()
         copy.append_batch(["other"] * 20, partition=0).result(timeout=limit())
         copy.append_batch(["other"] * 20, partition=1).result(timeout=limit())
         with pytest.raises(DataLoss, match="partition 0: it goes on at offset 4, and 7 was wanted"):
@@ -373,18 +386,12 @@ def test_where_entries_were_lost_with_their_leader_others_under_their_offsets_ar
 
 
 def test_what_retention_lets_go_meanwhile_hides_no_loss_in_another_partition(kept, tmp_path):
-    place = {"backend": Backend.SQLite, "path": tmp_path / "copy.db"}
     kept.fill(4, 4)
-    with Endpoint() as heir:
-        assert kept.endpoint.peer("127.0.0.1", heir.listen(), timeout=limit())
-        copy = heir.attach_log_clone("orders", **place)
-        assert copy.await_idle(timeout=limit())
-        copy.close()
+    with copied(kept, tmp_path) as promoted:
         kept.fill(3, 3)
         start = kept.end()
         kept.keeper.close()
-        copy = heir.attach_log_clone("orders", **place)
-        copy.promote(force=True)
+        copy = promoted()
         for partition in (0, 1):
             copy.append_batch(["other"] * 20, partition=partition).result(timeout=limit())
         planning = LogReader(kept.log, fails_on_loss=False, clock=lambda: 0.0)

@@ -137,7 +137,7 @@ async def test_a_master_without_a_name_becomes_one_of_three(groups, tmp_path, mo
         async with Endpoint() as endpoint:
             master = await endpoint.attach_master("s", "sqlite", path=path, keys=KEY)
             await (await master.put("k", 1)).applied()
-    for name in "bc":  # Copies, as somebody may make them for the others.
+    for name in "bc":  # Copies of the file, one for each of the other voters.
         for suffix in ("", ".ballot"):
             shutil.copyfile(f"{path}{suffix}", tmp_path / f"{name}.db{suffix}")
     async with groups.open(names=(), folder=tmp_path) as group:

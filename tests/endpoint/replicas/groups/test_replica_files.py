@@ -19,6 +19,7 @@ from stores.sealing import StorageKey, StorageKeys
 from tests.fixtures.kinds import KEY, VALUES
 from tests.waiting import until
 from wire.errors import BackendFailure, StoreError
+from wire.values import Value
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "0.1.0"
 OTHER = StorageKey(bytes(range(1, 33)))
@@ -335,12 +336,7 @@ async def test_the_file_of_the_last_voter_is_led_alone(groups, tmp_path) -> None
         await group["b"].remove_voter("a", timeout=limit())
         await group.stop("a")
         await group.stop("b")
-        path = tmp_path / "b.db"
-        async with (
-            Endpoint(name="b") as endpoint,
-            endpoint.attach_master("s", backend="sqlite", path=path) as master,
-        ):
-            assert await master.get("first") == 1
+        assert await led_alone("b", tmp_path, "first") == 1
 
 
 async def test_a_voter_s_file_that_took_the_lead_by_force_is_led_alone(groups, tmp_path) -> None:
@@ -350,9 +346,13 @@ async def test_a_voter_s_file_that_took_the_lead_by_force_is_led_alone(groups, t
         await group["a"].promote(force=True)
         await (await group["a"].put("second", 2)).applied()
         await group.stop("a")
-        path = tmp_path / "a.db"
-        async with (
-            Endpoint(name="a") as endpoint,
-            endpoint.attach_master("s", backend="sqlite", path=path) as master,
-        ):
-            assert await master.get("second") == 2
+        assert await led_alone("a", tmp_path, "second") == 2
+
+
+async def led_alone(name: str, folder: Path, key: str) -> Value:
+    """Give what a key has where a replica's file is led alone."""
+    async with (
+        Endpoint(name=name) as endpoint,
+        endpoint.attach_master("s", backend="sqlite", path=folder / f"{name}.db") as master,
+    ):
+        return await master.get(key)
