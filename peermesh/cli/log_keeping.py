@@ -21,7 +21,7 @@ from peermesh.cli.output import Output
 from peermesh.cli.quotas import NAMES, given_quota, quota_options
 from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
-from peermesh.cli.voters import given_voters
+from peermesh.cli.voters import given_voters, voters_options
 from peermesh.errors import NoQuorum
 
 if TYPE_CHECKING:
@@ -123,15 +123,7 @@ async def _keep(
 
 @command()
 @click.argument("name")
-@click.option(
-    "--voters", metavar="NAME,NAME,...|NUMBER",
-    help="The nodes whose replicas vote, by their names: the same line at each of them. Or how many"
-    " are to vote: the first that come.",
-)  # fmt: skip
-@click.option(
-    "--found", is_flag=True,
-    help="Found the group, if there is none: at one node, with --voters NUMBER.",
-)  # fmt: skip
+@voters_options()
 @click.option("--partitions", type=Whole(1), help="How many partitions a new log has.")
 @click.option("--path", metavar="FILE", help="Keep it in this SQLite file, not in memory.")
 @_limit_options

@@ -17,7 +17,7 @@ from peermesh.cli.output import Output
 from peermesh.cli.quotas import given_quota, quota_options
 from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
-from peermesh.cli.voters import GivenVoters, given_voters
+from peermesh.cli.voters import GivenVoters, given_voters, voters_options
 from peermesh.cli.wording import in_words
 
 
@@ -41,15 +41,7 @@ from peermesh.cli.wording import in_words
     help="Hold a replica of a store whose group elects its leader: in the SQLite file PATH, or else"
     " in memory. It has a vote if --voters names this node (--name). May be repeated.",
 )  # fmt: skip
-@click.option(
-    "--voters", metavar="NAME,NAME,...|NUMBER",
-    help="The nodes whose replicas vote, by their names: the same line at each of them. Or how many"
-    " are to vote: the first that come.",
-)  # fmt: skip
-@click.option(
-    "--found", is_flag=True,
-    help="Found the group of each --replica, if there is none: at one node, with --voters NUMBER.",
-)  # fmt: skip
+@voters_options(group="the group of each --replica")
 @click.option(
     "--forward", "topics", multiple=True, metavar="TOPIC",
     help="Have messages sent here and passed on, as if a program here had subscribed.",

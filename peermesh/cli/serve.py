@@ -22,7 +22,7 @@ from peermesh.cli.rights import gateway_options
 from peermesh.cli.running import run
 from peermesh.cli.serving_topics import websocket
 from peermesh.cli.trust import tls_option
-from peermesh.cli.voters import GivenVoters, given_voters, refuse_replicas
+from peermesh.cli.voters import GivenVoters, given_voters, refuse_replicas, voters_options
 
 if TYPE_CHECKING:
     from peermesh import ReplicaStore, Store
@@ -43,15 +43,9 @@ serve.add_command(websocket)
     " or --replica it is this node's replica that is there. With --clone, PATH is where the store"
     " is once the clone has been promoted (peermesh store promote).",
 )  # fmt: skip
-@click.option(
-    "--voters", metavar="NAME,NAME,...|NUMBER",
-    help="Hold a replica of the store, whose group elects its leader. These nodes vote, by their"
-    " names: the same line at each of them. Or how many are to vote: the first that come.",
-)  # fmt: skip
-@click.option(
-    "--found", is_flag=True,
-    help="Found the group, if there is none: at one node, with --voters NUMBER.",
-)  # fmt: skip
+@voters_options(
+    "Hold a replica of the store, whose group elects its leader. These nodes vote, by their names"
+)
 @click.option(
     "--replica", is_flag=True,
     help="Hold a replica of the store. Without --voters it follows the group that there is, and has"

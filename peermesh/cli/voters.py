@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import click
 
 from stores.group.packed_fields import VOTERS_MAX
+
+CommandT = TypeVar("CommandT", bound=Callable[..., object])
+
+
+def voters_options(
+    voters: str = "The nodes whose replicas vote, by their names", group: str = "the group"
+) -> Callable[[CommandT], CommandT]:
+    """Add which replicas vote, and which of them founds: the beginning of the help, and of what."""
+
+    def add(command: CommandT) -> CommandT:
+        found = f"Found {group}, if there is none: at one node, with --voters NUMBER."
+        command = click.option("--found", is_flag=True, help=found)(command)
+        names = f"{voters}: the same line at each of them."
+        count = "Or how many are to vote: the first that come."
+        taken = "NAME,NAME,...|NUMBER"
+        return click.option("--voters", metavar=taken, help=f"{names} {count}")(command)
+
+    return add
 
 
 def split_voters(text: str) -> tuple[str, ...]:
