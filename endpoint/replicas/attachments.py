@@ -128,7 +128,7 @@ class Machinery(Generic[CoreT, MachineT]):
     attach: str
     """How a replica of a group is attached."""
     advice: str
-    """What is to be done with the file of one."""
+    """What is to be done with the file of one, in one piece: commands say it in their own words."""
     first_object: int
     """Entities are numbered from it on."""
     usual: Patience

@@ -48,8 +48,8 @@ _LOSS: Final = ", which loses what a majority had and is not here"
 """What a person accepts who leads without a majority."""
 
 FORCE_SECONDS: Final = 0.5
-"""How long a majority may take to confirm a lead before it is taken by force once more: what takes
-it for backed, takes it so for two seconds at most."""
+"""How long a majority may take to confirm a lead before it is taken by force once more. A leader
+counts a follower as in touch for two seconds after its last word, so it takes some repetitions."""
 
 CoreT = TypeVar("CoreT", bound=GroupCore)
 MarkT = TypeVar("MarkT")
@@ -244,7 +244,7 @@ class GroupPart(ABC, Generic[CoreT]):
         """Lead without a majority; raises ``PromotionRefused`` while another one leads.
 
         A leader that has just lost its majority does not know it yet, and has nothing to force. So
-        it is said again until what is read here is the latest; not over one that leads by then.
+        the order is repeated until a linear read succeeds, and no more once another one leads.
         """
         with trio.move_on_after(seconds):
             while True:

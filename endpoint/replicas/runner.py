@@ -659,7 +659,7 @@ class Runner:
             await self.changed.park()
         if self.error is None:
             self.carry_out(self.core.close())
-        while self._is_committing:  # Others write on and on, and its last word may be an entry.
+        while self._is_committing:  # Others may write on, and the core ends with an entry.
             await self.changed.park()
         if self._backend is not None:
             await close_file(self.name, self._backend.close)

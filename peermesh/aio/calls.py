@@ -1190,7 +1190,7 @@ class LogHandle(ReplicaHandle):
         return await self._passage.call(self._log_handle.offsets)
 
     async def marked_offsets(self) -> tuple[dict[int, Span], LogBookmark]:
-        """Give what ``offsets`` does, and which log it is: for who keeps offsets elsewhere.
+        """Give what ``offsets`` does, and which log it is: for a program that keeps offsets.
 
         ``runs`` takes it as ``after``.
         """

@@ -90,7 +90,7 @@ class Commands(LazyGroup):
             elif unwritten.is_set():
                 raise CommandFailed(
                     "it is done, and its result was written nowhere: stdout is closed",
-                    hint=">/dev/null is for what nobody reads",
+                    hint=">/dev/null is for output that is not read",
                 )
             return found
 

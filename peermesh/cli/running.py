@@ -184,7 +184,7 @@ async def read_stdin() -> AsyncIterator[bytes]:
 def open_input() -> TextIO:
     """Give stdin; raises ``CommandFailed`` if it was closed before the command was started.
 
-    Then it holds nothing that anybody meant, and number 0 is another file by now.
+    Then there is nothing to read, and descriptor 0 may be another file by now.
     """
     if sys.stdin is None:
         raise CommandFailed("stdin is closed, and - reads it", hint="</dev/null is empty input")

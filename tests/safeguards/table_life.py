@@ -328,8 +328,8 @@ LIFE = [
         "a file is closed after the commit that is under way",
         "SQLite is closed under a thread that writes: the process may crash",
         "endpoint/replicas/runner.py",
-        "        while self._is_committing:  # Others write",
-        "        while False:  # Others write",
+        "        while self._is_committing:  # Others may write on",
+        "        while False:  # Others may write on",
         ("tests/endpoint/replicas/test_busy_ends.py",),
     ),
     Safeguard(

@@ -239,7 +239,7 @@ class LogHandle(ReplicaHandle):
         return (await self.marked_offsets())[0]
 
     async def marked_offsets(self) -> tuple[dict[int, Span], LogBookmark]:
-        """Give what ``offsets`` does, and which log it is: for who keeps offsets elsewhere.
+        """Give what ``offsets`` does, and which log it is: for a program that keeps offsets.
 
         ``runs`` takes it as ``after``.
         """
