@@ -30,8 +30,7 @@ class Renaming:
 def is_alone(stored: Stored) -> bool:
     """Tell whether a member is the only voter of its group, and lacks nothing."""
     journal = _journal(stored)
-    is_whole = Ballot(stored.promises, stored.slots, journal.end).is_whole
-    return is_whole and journal.voters.current == (stored.promises.member,)
+    return _is_whole(stored, journal) and journal.voters.current == (stored.promises.member,)
 
 
 def renaming(stored: Stored, name: str) -> Renaming:
@@ -47,12 +46,19 @@ def renaming(stored: Stored, name: str) -> Renaming:
 
 
 def renamed(stored: Stored) -> Promises | None:
-    """Give the promises under the name that the journal has already; ``None`` if none changed."""
-    current, promises = _journal(stored).voters.current, stored.promises
-    member = promises.member
+    """Give the promises under the name that the journal has already; ``None`` if none changed.
+
+    An older journal that was put in the place has the name from before: it is not gone by.
+    """
+    journal, promises = _journal(stored), stored.promises
+    current, member = journal.voters.current, promises.member
     if [voter.life for voter in current] != [member.life] or current == (member,):
         return None
-    return replace(promises, member=current[0])
+    return replace(promises, member=current[0]) if _is_whole(stored, journal) else None
+
+
+def _is_whole(stored: Stored, journal: Journal) -> bool:
+    return Ballot(stored.promises, stored.slots, journal.end).is_whole
 
 
 def _journal(stored: Stored) -> Journal:

@@ -16,9 +16,9 @@ from endpoint.replicas.stores.files import ReplicaFiles
 from peermesh.testing.time_limits import limit
 from stores.disk.ballot import BallotFile
 from stores.disk.founding import Founding
-from stores.group.effects import SavePromises
+from stores.group.effects import Persist, SavePromises, WriteMark
 from stores.group.entries import LeadEntry, VotersEntry, latest_voters
-from stores.group.positions import MemberId
+from stores.group.positions import MemberId, Position
 from stores.replica.beginning import Beginning
 from stores.replica.effects import Begin, ToDisk
 from tests.fixtures.kinds import KEY
@@ -128,6 +128,24 @@ def test_no_other_file_takes_another_name(
     after = load(kind, path, VOTER.name)
     assert after.stored.entries == before.stored.entries
     assert after.stored.promises == before.stored.promises
+
+
+def test_an_older_file_beside_a_later_ballot_takes_no_name_back(tmp_path, kind) -> None:
+    path, older = tmp_path / "s.db", tmp_path / "older.db"
+    found(kind, path, VOTER)
+    shutil.copyfile(path, older)
+    load(kind, path, "a", is_founder=True)
+    files = kind("s", {"path": str(path)})
+    end = len(files.load(Founding(b"f" * 16, RENAMED, 9)).beginning.stored.entries)
+    voters = (RENAMED, MemberId("b", 2))
+    files.write(ToDisk(1, Persist(0, None, end, (VotersEntry(2, voters, ()),))))
+    files.write_mark(WriteMark(1, 1, Position(2, end + 1)))
+    files.close()
+    shutil.copyfile(older, path)
+    for _ in range(2):
+        beginning = load(kind, path, "a", is_founder=True)
+        assert voters_of(beginning) == (VOTER,)
+        assert beginning.stored.promises.member == RENAMED
 
 
 async def test_a_master_without_a_name_becomes_one_of_three(groups, tmp_path, monkeypatch) -> None:
