@@ -147,7 +147,7 @@ class SQLiteReplica:
             elif file.version < VERSION:
                 self._upgrade(connection, founding)
             self._take_meta(read_meta(connection, self._codec))
-            self._check_name(connection)
+            self._check_name()
             entries: list[Entry] = []
             for run in self._journal.load(connection):
                 entries += run.entries(self._bodies)
@@ -274,14 +274,16 @@ class SQLiteReplica:
         write_meta(connection, self._codec, self._meta)
         return 0
 
-    def _check_name(self, connection: sqlite3.Connection) -> None:
-        """Refuse the file of another store; one that knows no name yet is this one's."""
+    def _check_name(self) -> None:
+        """Refuse the file of another store; one that knows no name gets it with its next change.
+
+        Not now: it may still be refused, as what another endpoint has.
+        """
         if self._name is None:
             return
-        if self._meta.name is None:
-            self._write_meta(connection, replace(self._meta, name=self._name))
-        else:
-            check_name(self.file.path, self._meta.name, self._name)
+        name = self._meta.name or self._name
+        check_name(self.file.path, name, self._name)
+        self._meta = replace(self._meta, name=name)
 
     def _check(self) -> None:
         meta, end = self._meta, self._journal.end

@@ -79,7 +79,7 @@ def fill(store: StoreFile, keys: StorageKeys | None = None) -> Both:
         ballot.create(MEMBER, GROUP)
         ballot.save(Promises(MEMBER, 3, 4, MEMBER, is_whole=True))
         ballot.write_mark(1, 7, Position(1, 1))
-    return look(StoreFile(path, keys, name="cities"), keys)
+    return look(StoreFile(path, keys), keys)
 
 
 def look(store: StoreFile, keys: StorageKeys | None = None) -> Both:
@@ -110,7 +110,7 @@ def look_log(path: Path, keys: StorageKeys | None = None) -> tuple[object, Loade
 
 
 def test_a_store_is_under_its_new_key_alone(path, keys, both):
-    before = fill(sealed_store(path, keys), keys)
+    before = fill(sealed_store(path, keys, name="cities"), keys)
     assert len(list(rekey(str(path), both, 10))) > COUNT / 10
     assert before == look(sealed_store(path, NEW, name="cities"), NEW)
 
@@ -122,7 +122,7 @@ def test_a_log_is_under_its_new_key_alone(path, keys, both):
 
 
 def test_what_is_under_the_right_key_is_left_as_it_is(path, keys):
-    fill(sealed_store(path, keys), keys)
+    fill(sealed_store(path, keys, name="cities"), keys)
     with closing(sqlite3.connect(path)) as connection:
         before = connection.execute("SELECT body FROM entries").fetchall()
     list(rekey(str(path), keys, 10))
@@ -131,7 +131,7 @@ def test_what_is_under_the_right_key_is_left_as_it_is(path, keys):
 
 
 def test_a_plain_store_is_encrypted_and_its_owner_s_alone(path):
-    before = fill(StoreFile(path))
+    before = fill(StoreFile(path, name="cities"))
     path.chmod(0o640)
     list(rekey(str(path), NEW, 10))
     assert path.stat().st_mode & 0o777 == 0o600
@@ -166,7 +166,7 @@ def interrupt(path: Path, keys: StorageKeys, commits: int) -> None:
 
 @pytest.mark.parametrize("commits", [1, 2, 15])
 def test_a_kill_in_the_middle_loses_nothing_and_it_goes_on_from_there(path, keys, both, commits):
-    before = fill(sealed_store(path, keys), keys)
+    before = fill(sealed_store(path, keys, name="cities"), keys)
     interrupt(path, both, commits)
     with closing(sqlite3.connect(path)) as connection:
         heads = {row[0] for row in connection.execute("SELECT substr(body, 1, 4) FROM entries")}
@@ -189,7 +189,7 @@ def test_a_kill_in_the_middle_of_a_log_loses_nothing_either(path, keys, both, co
 
 @pytest.mark.parametrize("commits", [1, 15])
 def test_a_kill_while_a_plain_file_is_encrypted_leaves_it_plain(path, commits):
-    before = fill(StoreFile(path))
+    before = fill(StoreFile(path, name="cities"))
     interrupt(path, NEW, commits)
     assert before == look(StoreFile(path))
     list(rekey(str(path), NEW, 10))
@@ -199,7 +199,7 @@ def test_a_kill_while_a_plain_file_is_encrypted_leaves_it_plain(path, commits):
 
 KINDS_OF_FILES: dict[str, tuple[Callable[..., object], Callable[..., object]]] = {
     "store": (
-        lambda path: fill(StoreFile(path)),
+        lambda path: fill(StoreFile(path, name="cities")),
         lambda path, keys=None: look(StoreFile(path, keys), keys),
     ),
     "log": (fill_log, look_log),
@@ -238,7 +238,7 @@ def test_no_owner_writes_to_a_plain_file_whose_copy_is_made(path, kind, monkeypa
 
 
 def test_an_owner_that_opened_the_plain_file_before_comes_too_late(path, monkeypatch):
-    before = fill(StoreFile(path))
+    before = fill(StoreFile(path, name="cities"))
     late = StoreFile(path)
     connection = late.file.connect()
     list(rekey(str(path), NEW, 10))
@@ -251,9 +251,9 @@ def test_an_owner_that_opened_the_plain_file_before_comes_too_late(path, monkeyp
 
 @pytest.mark.parametrize("is_late", [False, True], ids=["while it is copied", "after that"])
 def test_a_file_that_was_put_there_meanwhile_is_not_replaced(path, monkeypatch, is_late):
-    fill(StoreFile(path))
+    fill(StoreFile(path, name="cities"))
     other = path.with_name("other.db")
-    fill(StoreFile(other))
+    fill(StoreFile(other, name="cities"))
     content = other.read_bytes()
 
     def move() -> None:
@@ -271,7 +271,7 @@ def test_a_file_that_was_put_there_meanwhile_is_not_replaced(path, monkeypatch, 
 
 
 def test_a_file_that_is_gone_meanwhile_is_not_made_anew(path):
-    fill(StoreFile(path))
+    fill(StoreFile(path, name="cities"))
     commits = rekey(str(path), NEW, 10)
     next(commits)
     path.rename(path.with_name("moved.db"))
@@ -283,7 +283,7 @@ def test_a_file_that_is_gone_meanwhile_is_not_made_anew(path):
 def test_a_second_process_that_encrypts_a_file_leaves_the_copy_of_the_first_alone(
     path, monkeypatch
 ):
-    before = fill(StoreFile(path))
+    before = fill(StoreFile(path, name="cities"))
     commits = rekey(str(path), NEW, 10)
     next(commits)
     with monkeypatch.context() as patch:  # It has looked at the file before the first one began.
@@ -323,7 +323,7 @@ def test_a_ballot_that_was_sealed_before_an_interruption_goes_along(
 
 
 def test_an_interrupted_file_is_encrypted_with_the_key_of_its_ballot(path, keys, monkeypatch):
-    before = fill(StoreFile(path))
+    before = fill(StoreFile(path, name="cities"))
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", replace_ballot_alone)
         with pytest.raises(KeyboardInterrupt):
@@ -335,7 +335,7 @@ def test_an_interrupted_file_is_encrypted_with_the_key_of_its_ballot(path, keys,
 
 
 def test_a_plain_ballot_beside_a_sealed_file_is_not_believed(path, keys, both):
-    fill(sealed_store(path, keys), keys)
+    fill(sealed_store(path, keys, name="cities"), keys)
     ballot = path.with_name(path.name + BALLOT)
     ballot.unlink()
     with closing(BallotFile(PrivateMedium(str(ballot)))) as forged:
@@ -354,7 +354,7 @@ def test_a_file_of_an_earlier_release_is_to_be_opened_first(path, keys, name):
 
 
 def test_a_file_in_use_is_left_alone(path, keys, both):
-    fill(sealed_store(path, keys), keys)
+    fill(sealed_store(path, keys, name="cities"), keys)
     with closing(sealed_store(path, keys)) as backend:
         backend.open()
         with pytest.raises(BackendFailure, match="one replica at a time"):
@@ -378,7 +378,7 @@ def test_what_is_none_of_ours_is_refused(path, keys):
 @pytest.mark.parametrize("beside", ["file", "link"])
 @pytest.mark.parametrize("named", ["file", "link"])
 def test_what_a_link_leads_to_is_encrypted_with_its_ballot(path, tmp_path, beside, named):
-    fill(StoreFile(path))
+    fill(StoreFile(path, name="cities"))
     link = tmp_path / "link.db"
     link.symlink_to(path)
     if beside == "link":

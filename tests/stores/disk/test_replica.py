@@ -327,6 +327,21 @@ def test_a_file_keeps_the_name_of_its_store_whatever_is_written(
     assert loaded(kind, path).meta.name == "cities"
 
 
+def test_a_file_without_a_name_that_is_only_looked_at_gets_none(
+    kind: ReplicaKind, path: Path
+) -> None:
+    with closing(opened(kind, path)):
+        pass
+    for name in ("villages", "cities"):  # The first one had the wrong path, and was refused.
+        with closing(kind.make(path, name=name)) as replica:
+            replica.load(FOUNDING)
+    with closing(kind.make(path, name="cities")) as replica:
+        replica.load(FOUNDING)
+        append(replica, 0, [put(number) for number in range(3)])
+        replica.checkpoint(Slice(point(3, 3), changes_of(range(3)), is_last=True))
+    assert loaded(kind, path).meta.name == "cities"
+
+
 def test_a_commit_waits_for_the_disk_once(path: Path) -> None:
     apsw = pytest.importorskip("apsw")
     from tests.stores.disk.test_power_cut import Disk, put_on
