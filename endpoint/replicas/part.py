@@ -98,6 +98,11 @@ class GroupPart(ABC, Generic[CoreT]):
         """The core, if it leads alone: what a group elects, the runner does not promote."""
         return self.core if self.single is not None and self.single.is_master else None
 
+    @property
+    def is_conceding(self) -> bool:
+        """True from the moment at which another one leads, until this one is a copy."""
+        return self.core.is_conceding
+
     def topics(self, name: str) -> Topics:
         """Hear and speak on the group's topic; another one announces what leads alone, or copies.
 

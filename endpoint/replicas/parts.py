@@ -143,6 +143,10 @@ class Part(Protocol):
         """What decides."""
 
     @property
+    def is_conceding(self) -> bool:
+        """True while a leader that was deposed notes that, and asks for nothing more."""
+
+    @property
     def leader(self) -> GroupCore | None:
         """The core, if it leads alone."""
 

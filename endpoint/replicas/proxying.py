@@ -27,6 +27,7 @@ class ProxyPart(ABC, Generic[CoreT, AnswerT]):
 
     kind: ClassVar[Kind]
     leader = None
+    is_conceding = False
     backend = None
     runner: Runner
 

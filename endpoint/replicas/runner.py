@@ -655,7 +655,9 @@ class Runner:
         if self.error is None:
             self.settle()
         asked = self.core.requests.last_request
-        while self._is_letting_go or (self._is_committing and self.resolved_request < asked):
+        while self._is_letting_go or (
+            self._is_committing and (self._part.is_conceding or self.resolved_request < asked)
+        ):
             await self.changed.park()
         if self.error is None:
             self.carry_out(self.core.close())

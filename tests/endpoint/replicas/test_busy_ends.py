@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,13 @@ import trio.testing
 
 from endpoint import Endpoint
 from endpoint.replicas.attaching import Backend
+from endpoint.replicas.logs.files import LogReplicaFiles
 from endpoint.surroundings import surroundings
 from peermesh.testing.time_limits import limit
-from tests.endpoint.gates import Gate, replica_files, sqlite_rows
+from stores.disk.founding import Founding
+from stores.group.positions import MemberId
+from tests.endpoint.gates import Gate, gate, replica_files, sqlite_rows
+from tests.endpoint.rows import star
 from wire.errors import StoreError
 
 Attach = Callable[[Endpoint, Path], Any]
@@ -112,3 +116,24 @@ async def test_what_others_ask_meanwhile_keeps_no_handle_from_closing(kind, tmp_
         async with KINDS[kind](endpoint, tmp_path / "s.db"):
             pass
     assert not caplog.records
+
+
+async def test_what_is_deposed_and_closed_at_once_has_noted_that_it_was(kit, tmp_path):
+    path = tmp_path / "log.db"
+    with trio.fail_after(limit()):
+        async with star(1) as (left, right):
+            old = await left.attach_log("log", backend=Backend.SQLite, path=path)
+            heir = await right.attach_log_clone("log")
+            assert await heir.await_idle(timeout=limit())
+            core = old.part.core
+            await kit.until(lambda: not core.carrier.is_writing)
+            disk = gate(old, "write")
+            await heir.promote(force=True)
+            await kit.until(lambda: disk.is_reached.is_set() and core.is_conceding)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(old.runner.close)
+                await trio.testing.wait_all_tasks_blocked(0.05)
+                disk.open()
+    with closing(LogReplicaFiles("log", {"path": str(path)}, is_renamed=True)) as files:
+        founding = Founding(bytes(16), MemberId("", 0), 0)
+        assert not files.load(founding).beginning.stored.promises.is_whole
