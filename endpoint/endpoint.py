@@ -56,7 +56,6 @@ from handshake.rules import Rules
 from handshake.ticket import JoinTicket
 from net import forking
 from net.acceptor import MEMBERS_SHARE, Acceptor, Arrival
-from net.awaiting import serve_here
 from net.network import REFRESH_SECONDS, Network, files_max
 from net.transport import Transport
 from wire.addresses import join_address, split_address
@@ -264,7 +263,6 @@ class Endpoint(Bound):
         self.loop.is_open = self.loop.publication.is_open = True
         self._began = trio.current_time()
         forking.tell(self)
-        serve_here()
         self.loop.start_task(self.loop.tick_forever)
         self.loop.start_task(self.loop.publication.flush_forever)
         if self._network.is_refreshable:

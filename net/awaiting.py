@@ -9,26 +9,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
 
-from trio.lowlevel import RunVar, in_trio_run, in_trio_task
+from trio.lowlevel import TrioToken, current_trio_token, in_trio_run, in_trio_task
 
 from net.wakeup import Wakeup
 
 Register = Callable[[Callable[[], None]], object]
 """Is given a function to call once, from any thread: a task that waits goes on then."""
 
-_serves: Final = RunVar("serves endpoints", default=False)
 
-
-def serve_here() -> None:
-    """Note that endpoints live in this run of trio."""
-    _serves.set(True)
-
-
-def serves_here() -> bool:
-    """Whether this thread runs endpoints: a call that waits in it for one of them never ends."""
-    return in_trio_run() and _serves.get()
+def runs_here(run: TrioToken) -> bool:
+    """Whether this thread has this run of trio: a call that waits in it for the run never ends."""
+    return in_trio_run() and current_trio_token() is run
 
 
 async def wake_up(register: Register) -> None:

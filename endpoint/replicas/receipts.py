@@ -7,11 +7,13 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from trio.lowlevel import TrioToken
+
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.bound import Bound
 from net import forking
-from net.awaiting import serves_here, wake_up
+from net.awaiting import runs_here, wake_up
 from stores.outcomes import Applied, Refused
 from wire import errors
 from wire.errors import ErrorCode, RequestTimeout, StoreError
@@ -77,13 +79,14 @@ class Receipt(Bound):
     Slotted and small, since there is one for every mutation.
     """
 
-    __slots__ = ("_callbacks", "_first", "_result", "request")
+    __slots__ = ("_callbacks", "_first", "_result", "_run", "request")
 
     _instead = "wait for its outcome here, and hand on the revision that it gives"
 
-    def __init__(self, request: int) -> None:
-        """Wait for the outcome of this request."""
+    def __init__(self, request: int, run: TrioToken) -> None:
+        """Wait for the outcome of this request, which this run of trio brings."""
         self.request = request
+        self._run = run
         self._result: Applied | Refused | Exception | None = None
         self._first = 0
         self._callbacks: list[_Entry] | None = None
@@ -205,7 +208,7 @@ class Receipt(Bound):
         """Wait in a thread until the outcome is known; false after ``timeout`` seconds."""
         limit = arguments.seconds("timeout", timeout)
         if self._result is None:
-            if limit and serves_here():
+            if limit and runs_here(self._run):
                 raise RuntimeError(
                     "the outcome comes by the loop of this thread, which cannot run while a call"
                     " waits for it: use await receipt.applied()"

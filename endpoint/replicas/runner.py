@@ -150,6 +150,8 @@ class Runner:
         self.changed = trio.lowlevel.ParkingLot()
         """Woken when outcomes come, or when the state as a whole changes."""
         self.now_ns = now_ns
+        self.run = trio.lowlevel.current_trio_token()
+        """What brings the outcomes."""
         self.home: Home = host
         """The endpoint, for ports that serve this store."""
         self.guarding = guarding
@@ -299,7 +301,7 @@ class Runner:
 
     def ask(self, request: int) -> Receipt:
         """Give the receipt of a request that the core has taken, and see that it leaves."""
-        receipt = self._receipts[request] = Receipt(request)
+        receipt = self._receipts[request] = Receipt(request, self.run)
         if not self._is_urged:
             self.urge()
         return receipt

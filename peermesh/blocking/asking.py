@@ -75,7 +75,7 @@ class Asking:
         runner = self._runner
         if runner.error is not None or self._is_closed:
             raise self._closed()
-        receipt = Receipt(0)
+        receipt = Receipt(0, runner.run)
         self._pending.append((receipt, mutation))
         if not self._is_armed:
             self._is_armed = True

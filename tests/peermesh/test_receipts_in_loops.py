@@ -48,6 +48,22 @@ def test_a_task_of_asyncio_is_told() -> None:
     asyncio.run(main())
 
 
+def test_a_task_of_a_loop_with_an_endpoint_may_wait_for_one_of_another_thread() -> None:
+    def work() -> None:
+        with blocking.Endpoint() as endpoint:
+            store, log = endpoint.attach_master("s"), endpoint.attach_log("l")
+            assert store.put("k", 1).result(limit()) == 1
+            assert store.put_unique("other", 1)
+            assert log.append("entry").result(limit()).offset == 0
+
+    async def main(kind: type[Endpoint | aio.Endpoint]) -> None:
+        async with kind():
+            work()
+
+    trio.run(main, Endpoint)
+    asyncio.run(main(aio.Endpoint))
+
+
 def test_a_task_may_wait_for_what_lives_in_another_thread() -> None:
     with blocking.Endpoint() as endpoint, endpoint.attach_master("s") as store:
 
