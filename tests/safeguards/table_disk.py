@@ -242,6 +242,14 @@ DISK = [
         (RENAMED,),
     ),
     Safeguard(
+        "an older file beside a later ballot takes no name back",
+        "a replica that would take all from its group is refused for ever, though its file comes back",
+        "stores/group/renaming.py",
+        "member=current[0]) if _is_whole(stored, journal) else None",
+        "member=current[0])",
+        (RENAMED,),
+    ),
+    Safeguard(
         "a change of a voter's name that broke off is finished",
         "after a crash the journal names a voter that is nowhere, and the file has no leader any more",
         "endpoint/replicas/files.py",
