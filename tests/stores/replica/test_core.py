@@ -298,6 +298,23 @@ def test_a_voter_without_a_leader_tells_of_it_once_and_of_the_end() -> None:
     assert not news("d"), "what has no vote cannot be led by another one"
 
 
+def test_who_has_a_leader_and_waits_for_its_disk_tells_of_none_that_is_missing() -> None:
+    mesh = Mesh()
+    mesh.start()
+    mesh.work()
+    late = mesh.cores["c"]
+    assert late.member is not None
+    mesh.slow = {"c"}
+    mesh.pass_ticks(3 * UNLED_NS // TICK_NS)
+    assert late.leader is not None
+    assert not late.is_served
+    assert not mesh.news("c")
+    mesh.slow = set()
+    mesh.pass_ticks(1)
+    assert late.is_served
+    assert not mesh.news("c"), "it was never told that none leads"
+
+
 def test_a_write_that_failed_ends_the_replica_and_counts_for_nothing() -> None:
     mesh = Mesh()
     leader = mesh.lead()

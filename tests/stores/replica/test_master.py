@@ -26,6 +26,7 @@ from stores.group.words import Answered, Ask
 from stores.outcomes import Applied, Refused
 from stores.replica.asked.outbox import PARCEL_COUNT
 from stores.replica.effects import News, Told
+from stores.replica.facts import UNLED_NS
 from stores.table.bodies import OutOfOrder, Register, UnknownWriter, Write
 from tests.stores.replica.conftest import CODEC, TICK_NS
 from wire.encoding import encode
@@ -37,6 +38,18 @@ STRANGERS_LIFE = WriterId.of(STRANGER, 1)
 OTHER = WriterId.of(EntityId(EndpointId(b"o" * 16), 1), 1)
 MEMBER = MemberId("stranger", 99)
 SILENCE_TICKS = DEFAULT_TIMING.timeout_ticks_max + 1
+
+
+def test_a_master_that_waits_for_its_disk_has_no_group_that_lacks_a_leader(
+    world, disk, monkeypatch
+):
+    monkeypatch.setattr(world, "let_lead", lambda node: None)
+    master = world.master(disk)
+    for _ in range(2 * UNLED_NS // TICK_NS):
+        world.now_ns += TICK_NS
+        master.tick()
+    assert not master.core.is_leader
+    assert not master.said(Told)
 
 
 # -- clones --------------------------------------------------------------------------------------
