@@ -219,7 +219,7 @@ class MemberFiles(ABC, Generic[RowsT]):
         if name == own_name:
             return beginning
         found = f"{self.path} is the replica of {name}, and this endpoint is {own_name}:"
-        if beginning.group is None or not is_alone(stored):
+        if not is_alone(stored):
             raise BackendFailure(f"{found} give each its own file")
         if not is_founder:
             raise BackendFailure(

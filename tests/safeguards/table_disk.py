@@ -237,7 +237,7 @@ DISK = [
         "a file takes another name only where its member decides alone",
         "one of several voters has two votes, or one votes that lacks what it has acknowledged",
         "endpoint/replicas/files.py",
-        "        if beginning.group is None or not is_alone(stored):\n",
+        "        if not is_alone(stored):\n",
         "        if False:\n",
         (RENAMED,),
     ),
