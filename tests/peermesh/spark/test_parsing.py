@@ -98,6 +98,21 @@ def test_the_types_of_spark_are_what_from_json_makes_of_them(spark):
         parse(lines(spark, text), "name VARCHAR(4)")
 
 
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_name_may_have_what_names_of_sql_have_not(spark, is_begun):
+    schema = "`a.b` BIGINT, `c``d` STRING, `select` STRING, `ü '\"` BOOLEAN"
+    record = json.dumps({"a.b": 1, "c`d": "x", "select": "y", "ü '\"": True})
+    frame = lines(spark, record)
+    if is_begun:
+        columns = f"value STRUCT<{schema}>, unparsed STRING"
+        frame = spark.createDataFrame([((1, "x", "y", True), None), (None, record)], columns)
+    found = parse(frame, schema)
+    assert found.columns == ["value", "a.b", "c`d", "select", "ü '\"", BAD]
+    assert [tuple(row)[1:] for row in found.collect()] == [(1, "x", "y", True, None)] * (
+        1 + is_begun
+    )
+
+
 def test_times_without_a_zone_are_in_the_sessions(spark):
     record = '{"at": "2026-01-02T03:04:05"}'
     before = spark.conf.get("spark.sql.session.timeZone")
