@@ -13,9 +13,12 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
+from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
@@ -27,7 +30,7 @@ PAGE = ROOT / "docs" / "testing" / "safeguards.md"
 TABLE_HEAD = "| safeguard | without it | noticed by |\n| --- | --- | --- |\n"
 
 SECONDS_MAX = 120
-"""For the tests of one safeguard, and longer on a slow machine: without it they may well wait for
+"""For each test of a safeguard, and longer on a slow machine: without it they may well wait for
 ever, which is noticed too."""
 
 LEFT_OUT = shutil.ignore_patterns(".*_cache", ".git", ".venv", "__pycache__", "*.egg-info")
@@ -55,7 +58,7 @@ def run_tests(tree: Path, tests: Sequence[str]) -> tuple[int, str]:
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-rfE"]
     command += ["-p", "no:cacheprovider", f"--timeout={SECONDS_MAX // 2}", *tests]
     clean = {name: value for name, value in os.environ.items() if name != "CI"}
-    most = limit(SECONDS_MAX)
+    most = limit(SECONDS_MAX * len(tests))
     try:
         done = subprocess.run(
             command,
@@ -120,6 +123,7 @@ def main() -> int:
     parser.add_argument(
         "--write", action="store_true", help=f"renew {PAGE.name} if all were noticed"
     )
+    parser.add_argument("--workers", type=int, default=1, help="safeguards at a time")
     options = parser.parse_args()
     chosen = [
         each
@@ -133,9 +137,10 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     with TemporaryDirectory(prefix="safeguards-") as folder:
-        tree = Path(folder) / "tree"
-        shutil.copytree(ROOT, tree, ignore=LEFT_OUT)
-        outcomes = try_all(chosen, tree)
+        trees = [Path(folder) / f"tree{number}" for number in range(options.workers)]
+        for tree in trees:
+            shutil.copytree(ROOT, tree, ignore=LEFT_OUT)
+        outcomes = try_all(chosen, trees)
     if outcomes is None:
         return 2
     missed = [name for name, outcome in outcomes.items() if outcome.how is not How.NOTICED]
@@ -145,19 +150,42 @@ def main() -> int:
     return 1 if missed else 0
 
 
-def try_all(chosen: Sequence[Safeguard], tree: Path) -> dict[str, Outcome] | None:
-    """Try one after the other, and tell; ``None`` if the tests fail with all of them on."""
-    code = 0
+def try_all(chosen: Sequence[Safeguard], trees: Sequence[Path]) -> dict[str, Outcome] | None:
+    """Try each in one of the trees, and tell; ``None`` if tests fail with all of them on."""
+    idle = SimpleQueue[Path]()
+    for tree in trees:
+        idle.put(tree)
+
+    @contextmanager
+    def a_tree() -> Iterator[Path]:
+        tree = idle.get()
+        try:
+            yield tree
+        finally:
+            idle.put(tree)
+
+    def run(tests: Sequence[str]) -> tuple[int, str]:
+        with a_tree() as tree:
+            return run_tests(tree, tests)
+
+    def attempt(safeguard: Safeguard) -> Outcome:
+        with a_tree() as tree:
+            return try_without(safeguard, tree)
+
+    files: dict[str, list[str]] = {}
     for test in sorted({test for each in chosen for test in each.tests}):
-        code, output = run_tests(tree, [test])
-        if code:
-            print(f"with every safeguard on, {test} fails:\n{output}", file=sys.stderr)
-            return None
+        files.setdefault(test.partition("::")[0], []).append(test)
     outcomes: dict[str, Outcome] = {}
-    for each in chosen:
-        outcome = outcomes[each.name] = try_without(each, tree)
-        line = f"{outcome.how.value:11} {outcome.seconds:5.1f} s  {each.name}: {outcome.by}"
-        print(line, flush=True)
+    with ThreadPoolExecutor(len(trees)) as pool:
+        for file, (code, output) in zip(files, pool.map(run, files.values()), strict=True):
+            if code:
+                print(f"with every safeguard on, {file} fails:\n{output}", file=sys.stderr)
+                pool.shutdown(cancel_futures=True)
+                return None
+        for each, outcome in zip(chosen, pool.map(attempt, chosen), strict=True):
+            outcomes[each.name] = outcome
+            line = f"{outcome.how.value:11} {outcome.seconds:5.1f} s  {each.name}: {outcome.by}"
+            print(line, flush=True)
     return outcomes
 
 
