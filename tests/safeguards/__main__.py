@@ -13,18 +13,20 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from peermesh.testing.time_limits import limit
 from tests.safeguards.safeguard import ROOT, Safeguard, Stale
 from tests.safeguards.table import SAFEGUARDS
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 PAGE = ROOT / "docs" / "testing" / "safeguards.md"
 TABLE_HEAD = "| safeguard | without it | noticed by |\n| --- | --- | --- |\n"
@@ -140,9 +142,7 @@ def main() -> int:
         trees = [Path(folder) / f"tree{number}" for number in range(options.workers)]
         for tree in trees:
             shutil.copytree(ROOT, tree, ignore=LEFT_OUT)
-        outcomes = try_all(chosen, trees)
-    if outcomes is None:
-        return 2
+        outcomes = try_all(chosen, Trees(trees))
     missed = [name for name, outcome in outcomes.items() if outcome.how is not How.NOTICED]
     print(f"{len(outcomes) - len(missed)} of {len(outcomes)} were noticed")
     if options.write and not missed:
@@ -150,42 +150,53 @@ def main() -> int:
     return 1 if missed else 0
 
 
-def try_all(chosen: Sequence[Safeguard], trees: Sequence[Path]) -> dict[str, Outcome] | None:
-    """Try each in one of the trees, and tell; ``None`` if tests fail with all of them on."""
-    idle = SimpleQueue[Path]()
-    for tree in trees:
-        idle.put(tree)
+def file_of(test: str) -> str:
+    return test.partition("::")[0]
 
-    @contextmanager
-    def a_tree() -> Iterator[Path]:
-        tree = idle.get()
-        try:
-            yield tree
-        finally:
-            idle.put(tree)
 
-    def run(tests: Sequence[str]) -> tuple[int, str]:
-        with a_tree() as tree:
-            return run_tests(tree, tests)
+class Trees:
+    """Copies of the tree, each for one run at a time."""
 
-    def attempt(safeguard: Safeguard) -> Outcome:
-        with a_tree() as tree:
-            return try_without(safeguard, tree)
+    def __init__(self, trees: Sequence[Path]) -> None:
+        self._pool = ThreadPoolExecutor(len(trees))
+        self._idle = SimpleQueue[Path]()
+        for tree in trees:
+            self._idle.put(tree)
 
+    def map(self, run: Callable[[Path, T], R], items: Collection[T]) -> Iterator[tuple[T, R]]:
+        """Run something with a tree for each item; give each with what came of it, in order."""
+
+        def in_a_tree(item: T) -> R:
+            tree = self._idle.get()
+            try:
+                return run(tree, item)
+            finally:
+                self._idle.put(tree)
+
+        return zip(items, self._pool.map(in_a_tree, items), strict=True)
+
+
+def try_all(chosen: Sequence[Safeguard], trees: Trees) -> dict[str, Outcome]:
+    """Try each, and tell. Tests that fail with every safeguard on say nothing."""
     files: dict[str, list[str]] = {}
     for test in sorted({test for each in chosen for test in each.tests}):
-        files.setdefault(test.partition("::")[0], []).append(test)
+        files.setdefault(file_of(test), []).append(test)
+    failing = set()
+    for tests, (code, output) in trees.map(run_tests, list(files.values())):
+        if code:
+            failing.add(file_of(tests[0]))
+            print(f"with every safeguard on, {file_of(tests[0])} fails:\n{output}", file=sys.stderr)
+
+    def attempt(tree: Path, safeguard: Safeguard) -> Outcome:
+        for file in failing.intersection(map(file_of, safeguard.tests)):
+            return Outcome(How.BROKEN, f"{file} fails with every safeguard on", 0)
+        return try_without(safeguard, tree)
+
     outcomes: dict[str, Outcome] = {}
-    with ThreadPoolExecutor(len(trees)) as pool:
-        for file, (code, output) in zip(files, pool.map(run, files.values()), strict=True):
-            if code:
-                print(f"with every safeguard on, {file} fails:\n{output}", file=sys.stderr)
-                pool.shutdown(cancel_futures=True)
-                return None
-        for each, outcome in zip(chosen, pool.map(attempt, chosen), strict=True):
-            outcomes[each.name] = outcome
-            line = f"{outcome.how.value:11} {outcome.seconds:5.1f} s  {each.name}: {outcome.by}"
-            print(line, flush=True)
+    for each, outcome in trees.map(attempt, chosen):
+        outcomes[each.name] = outcome
+        line = f"{outcome.how.value:11} {outcome.seconds:5.1f} s  {each.name}: {outcome.by}"
+        print(line, flush=True)
     return outcomes
 
 
