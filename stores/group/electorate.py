@@ -135,11 +135,6 @@ class Electorate:
         before = self._journal.voters.current
         return self._change_to(voters, [each.name for each in before if each not in voters])
 
-    def may_add(self, name: str) -> bool:
-        """Tell whether a leader adds a member of this name by itself, now or later."""
-        is_wanted = self._wanted.wants(name) or self._followers.asks(name)
-        return is_wanted and name not in self._journal.voters.dismissed
-
     def dismiss(self, name: str) -> ChangeRefusal | None:
         """Have no leader add a name by itself that has no vote; ``None`` if that is done."""
         if not self._state.is_voters_committed:

@@ -141,10 +141,6 @@ class Followers:
         """Tell whether a member is in touch, in session and whole: its votes and acks count."""
         return self.is_whole(member) and self.is_in_touch(member, ticks)
 
-    def asks(self, name: str) -> bool:
-        """Tell whether a member of this name asks for a vote."""
-        return any(each.wants_vote for member, each in self if member.name == name)
-
     def settled(self, level: int) -> list[MemberId]:
         """Give the members that ask for a vote, are whole, level, and in touch for long enough.
 

@@ -259,19 +259,11 @@ GROUP_CORE = [
         ("tests/stores/replica/test_steering.py",),
     ),
     Safeguard(
-        "group core: one without a vote that is to be a voter can be removed, too",
-        "an order that falls between a voter's two lives is said to be done, and changes nothing",
-        "stores/replica/asked/steering.py",
-        "        case Order.REMOVE if member.leading.electorate.may_add(name):\n",
-        "        case Order.REMOVE if False:\n",
-        ("tests/stores/replica/test_steering.py",),
-    ),
-    Safeguard(
-        "group core: where voters are counted any name can be removed, also one that is away",
+        "group core: a name without a vote can be removed, too",
         "a replica is said to vote no more, and is given a vote as it comes back",
-        "stores/group/electorate.py",
-        "        is_wanted = self._wanted.wants(name) or self._followers.asks(name)\n",
-        "        is_wanted = name in self._wanted.names or self._followers.asks(name)\n",
+        "stores/replica/asked/steering.py",
+        "        case Order.REMOVE if name not in member.journal.voters.dismissed:",
+        "        case Order.REMOVE if False:",
         ("tests/stores/replica/test_steering.py",),
     ),
     Safeguard(

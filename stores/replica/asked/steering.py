@@ -100,7 +100,7 @@ def _carry_out(member: Member, steer: Steer) -> tuple[str | None, list[Effect]]:
             return _change(member.change((*voters, found)))
         case Order.REMOVE if voter is not None:
             return _change(member.change(tuple(each for each in voters if each != voter)))
-        case Order.REMOVE if member.leading.electorate.may_add(name):
+        case Order.REMOVE if name not in member.journal.voters.dismissed:  # It may yet be declared.
             return _change(member.dismiss(name))
         case _ if not member.state.is_voters_committed:
             return "the change is not committed yet", []

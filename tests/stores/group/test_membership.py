@@ -185,7 +185,6 @@ def test_a_member_whose_vote_a_person_took_is_not_given_it_in_any_life():
     for member in lives:
         known.echo(member, known.tick)
     assert [each.member for each in known.status((A,)) if each.is_dismissed] == lives[:2]
-    assert (known.asks("b"), known.asks("d")) == (True, False)
 
 
 def test_a_leader_tells_of_each_voter_and_each_member_that_it_heard_of(known):
