@@ -16,6 +16,18 @@ LEAD_TERMS: Final = 1 << 16
 each that is won has an entry. That two draw so near each other is one chance in sixteen thousand,
 for two persons who force at once."""
 
+FOUNDING_TERM_MAX: Final = FORCED_TERMS - LEAD_TERMS
+"""The last term in which a group begins, whatever the clock says: elections have room after it."""
+
+
+def founding_term(now_ns: int) -> int:
+    """Give the term in which a group begins, at a time of Unix: its seconds.
+
+    One that is founded anew, without what it had, begins after all terms of before, as elections
+    are fewer than seconds: what others have kept of it, such as fencing tokens, stays behind.
+    """
+    return min(max(now_ns // 1_000_000_000, 1), FOUNDING_TERM_MAX)
+
 
 def stretch_of(term: int) -> int:
     """Count the leads by force up to a term."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
-from stores.group.entries import Entry, VotersEntry
+from stores.group.entries import VotersEntry
+from stores.group.positions import Voters
+from stores.group.terms import founding_term
 from stores.group.words import Aim, Greeting, Letter
 from stores.replica.asked.errands import CarryOut
-from stores.replica.beginning import Manner
+from stores.replica.beginning import Manner, World
 from stores.replica.effects import Begin, News
 from stores.replica.standing import Standing
 from wire.identifiers import EndpointId
@@ -32,14 +33,14 @@ class Arrival:
         self,
         standing: Standing,
         carry_out: CarryOut,
-        new_group: Callable[[], bytes],
+        world: World,
         manner: Manner,
     ) -> None:
-        """Greet for the replica of this ``standing``; ``new_group`` draws the id of a new group."""
+        """Greet for the replica of this ``standing``; the ``world`` draws the id of a new group."""
         self._standing = standing
         self._manner = manner
         self._carry_out = carry_out
-        self._new_group = new_group
+        self._world = world
         self._ticks = 0
         self._is_beginning = self._is_conflict_told = False
         self._conflict = ""
@@ -105,20 +106,20 @@ class Arrival:
         """Join the group that is there, or found it, once that is certain; only once."""
         if self._is_beginning or self._manner.aim is Aim.CLAIM:
             return None
-        entries: tuple[Entry, ...] = ()
         roster = self._standing.roster
-        group = roster.group
-        if group is None and (founders := roster.founders) is not None:
-            group, entries = self._new_group(), (VotersEntry(1, founders),)
-        if group is None:
-            return None
+        if roster.group is None:
+            return None if roster.founders is None else self._found(roster.founders)
         self._is_beginning = True
-        return Begin(group, entries)
+        return Begin(roster.group, ())
 
     def found(self) -> Begin:
         """Found a group of this replica alone; others join it."""
+        return self._found((self._standing.own,))
+
+    def _found(self, voters: Voters) -> Begin:
         self._is_beginning = True
-        return Begin(self._new_group(), (VotersEntry(1, (self._standing.own,)),))
+        term = founding_term(self._world.now_ns())
+        return Begin(self._world.new_group(), (VotersEntry(term, voters),))
 
     def _greeting(self, *, is_question: bool) -> Greeting:
         aim = Aim.ANEW if self._manner.aim is Aim.ANEW else Aim.JOIN

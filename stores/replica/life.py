@@ -50,7 +50,7 @@ class Life(Facts, ABC):
         self.carrier = Carrier(self, self._hear, self._begun, machine, floor)
         self._carry_out = self.carrier.carry_out
         self._beginning = beginning
-        self._arrival = Arrival(self, self._carry_out, world.new_group, beginning.manner)
+        self._arrival = Arrival(self, self._carry_out, world, beginning.manner)
         self.adoption = Adoption(self, self, self._carry_out)
         self._desk = Desk(self, self._carry_out, beginning.manner)
         self._made: Member | None = None

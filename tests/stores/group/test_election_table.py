@@ -27,7 +27,14 @@ from stores.group.messages import (
 )
 from stores.group.positions import MemberId, Position
 from stores.group.roles import DEFAULT_TIMING, Role, Trigger
-from stores.group.terms import DRAWN_TERMS, FORCED_TERMS, LEAD_TERMS, is_forced, is_of_another_lead
+from stores.group.terms import (
+    DRAWN_TERMS,
+    FORCED_TERMS,
+    LEAD_TERMS,
+    founding_term,
+    is_forced,
+    is_of_another_lead,
+)
 
 A, B, C, D = (MemberId(name, 0) for name in "abcd")
 TERM = 5
@@ -348,6 +355,15 @@ def test_a_term_is_forced_if_it_is_of_a_later_stretch():
     assert is_forced(2 * FORCED_TERMS, FORCED_TERMS + 5)
     assert not is_forced(FORCED_TERMS + 9, FORCED_TERMS)
     assert not is_forced(FORCED_TERMS - 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "term"),
+    [(-5, 1), (0, 1), (1, 1), (1_800_000_000, 1_800_000_000), (1 << 40, FORCED_TERMS - LEAD_TERMS)],
+)
+def test_a_group_begins_in_the_term_of_its_second_and_not_by_force(seconds, term):
+    assert founding_term(seconds * 10**9) == founding_term(seconds * 10**9 + 999_999_999) == term
+    assert not is_of_another_lead(term, 0)
 
 
 def test_a_hint_lets_a_follower_ask_at_once_and_is_void_with_the_next_leader():

@@ -20,7 +20,7 @@ from stores.group.messages import (
     Join,
     SnapshotPart,
 )
-from stores.group.positions import MemberId
+from stores.group.positions import MemberId, Position
 from stores.group.roles import DEFAULT_TIMING
 from stores.group.words import Answered, Ask
 from stores.outcomes import Applied, Refused
@@ -519,3 +519,24 @@ def test_what_a_member_that_never_joined_acknowledges_counts_for_nothing(world, 
     master.run(master.core.begin_idle(1))
     world.now_ns += TICK_NS
     assert master.is_idle(1)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_is_founded_anew_has_later_positions_than_what_was_lost(world, count):
+    """As fencing tokens are: what they guard has kept one of before."""
+
+    def end_after(writes: int) -> Position:
+        node = world.master() if count == 1 else world.voters([None] * count)[0]
+        for number in range(writes):
+            node.put("k", number)
+            node.flush()
+            world.settle()
+        assert node.contents() == {"k": writes - 1}
+        return node.core.machine.position_of(node.core.machine.revision)
+
+    lost = end_after(writes=9)
+    for node in list(world.nodes):
+        node.crash()
+    world.packets.clear()
+    world.now_ns += 10 * TICK_NS
+    assert end_after(writes=1) > lost
