@@ -47,7 +47,8 @@ class StoreStatistics:
     """The quota of a master; ``None`` sets no limit."""
     max_bytes: int | None = None
     trouble: str | None = None
-    """Why it has no leader here, or has ended, in a sentence; ``None`` while nothing is wrong."""
+    """Why it has no leader here, or has ended, or how far it is with a snapshot, in a sentence;
+    ``None`` while nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True)

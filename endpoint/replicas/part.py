@@ -265,7 +265,8 @@ class GroupPart(ABC, Generic[CoreT]):
         raise self.no_quorum(seconds)
 
     def _refuse_to_depose(self) -> None:
-        if self.core.is_served and not self.core.is_leader:
+        leader = self.core.leader
+        if leader is not None and leader != self.core.own:  # Also while nothing of it is here yet.
             raise PromotionRefused(
                 f"{self.what} has a leader: promote() without force asks it to go"
             )

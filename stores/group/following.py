@@ -94,6 +94,12 @@ class Following:
         return self._consumer is not None
 
     @property
+    def snapshot_parts(self) -> tuple[int, int] | None:
+        """How many parts of a snapshot are here, and how many it has; ``None`` without one."""
+        receiving = self._receiving
+        return None if receiving is None else (receiving.count, receiving.head.part_count)
+
+    @property
     def _may_echo(self) -> bool:
         """False for one that lacks what it had, until the leader knows of no earlier session.
 

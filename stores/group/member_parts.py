@@ -124,6 +124,11 @@ class MemberParts:
         """How many entries a leader is known to have that are not in the journal here."""
         return max(0, self._following.heard_end - self.journal.end.index)
 
+    @property
+    def snapshot_parts(self) -> tuple[int, int] | None:
+        """How many parts of a snapshot are here, and how many it has; ``None`` without one."""
+        return self._following.snapshot_parts
+
     # -- steps -----------------------------------------------------------------------------------
 
     def _trigger(self, trigger: Trigger) -> list[Effect]:

@@ -179,9 +179,10 @@ class Facts(Standing):
 
     @property
     def trouble(self) -> str | None:
-        """Why no leader serves this replica, in a sentence; ``None`` while one does."""
-        if self.is_served:
-            return None
+        """Why no leader serves this replica, or what it takes from it anew; ``None`` without."""
+        arriving = self.explain_arrival()
+        if self.is_served or arriving is not None:
+            return arriving
         alone = f"its {self.outbox.words.leader} is not heard"
         return alone if self._manner.is_single else self.explain()
 

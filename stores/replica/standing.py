@@ -124,9 +124,20 @@ class Standing:
             return self.roster.explain_founding()
         if self.member is not None and self.member.election.is_passed_over:
             return f"a lead was taken by force, and its leader is not heard: start it, or {FORCE}"
+        if (arriving := self.explain_arrival()) is not None:
+            return arriving
         if self.is_served:
             return "the leader is there, and waits for the disks of a majority"
+        if self.leader is not None and not self.voters:
+            return f"{self.leader.name} leads, and nothing of its journal has come yet"
         return self.roster.explain_silence(self.voters)
+
+    def explain_arrival(self) -> str | None:
+        """Say in a sentence that a snapshot is on its way here, if one is."""
+        parts = None if self.member is None else self.member.snapshot_parts
+        if parts is None or self.leader is None:
+            return None
+        return f"it takes a snapshot of {self.leader.name}: {parts[0]} of {parts[1]} parts are here"
 
     # -- what it says ----------------------------------------------------------------------------
 

@@ -267,6 +267,14 @@ GROUP_CORE = [
         ("tests/stores/replica/test_steering.py",),
     ),
     Safeguard(
+        "group core: no lead is taken by force from a leader whose snapshot is on its way",
+        "a replica that has nothing yet leads a healthy group, and what all others have counts no more",
+        "endpoint/replicas/part.py",
+        "        if leader is not None and leader != self.core.own:",
+        "        if self.core.is_served and not self.core.is_leader:",
+        ("tests/endpoint/replicas/groups/test_learners.py",),
+    ),
+    Safeguard(
         "group core: a group begins in a term of its own time",
         "fencing tokens repeat once a group in memory is lost, and a holder of before passes for the latest",
         "stores/replica/arrival.py",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 import pytest
 
 from stores import effects as fx
+from stores.group.followers import SILENT_TICKS
 from stores.group.messages import (
     Admitted,
     FromFollower,
@@ -19,6 +21,7 @@ from stores.group.messages import (
 from stores.group.positions import MemberId
 from stores.group.roles import DEFAULT_TIMING
 from stores.group.words import Greeting
+from stores.replica import kept
 from stores.replica.arrival import CONFLICT_TICKS, GREETING_TICKS
 from stores.replica.effects import News, Told
 from tests.stores.replica.conftest import CODEC, TICK_NS
@@ -120,6 +123,36 @@ def test_parts_that_get_lost_are_sent_again(world):
             break
     assert clone.contents() == master.contents()
     assert len(clone.sent(SnapshotAck)) > 30
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("had", [0, 1])
+def test_how_much_of_a_snapshot_has_come_is_told_until_it_is_whole(world, monkeypatch, had):
+    monkeypatch.setattr(kept, "KEPT_ENTRIES", 0)
+    master, clone = world.master(), world.clone()
+    world.cut_off = set() if had else {clone.id}
+    master.put("a", 1)
+    world.tick(5)
+    world.cut_off = {clone.id}
+    for number in range(20):
+        master.put(number, "new")
+        world.tick(SILENT_TICKS // 10)
+    world.cut_off, world.held_kinds = set(), (SnapshotPart,)
+    world.tick(10)
+    assert clone.contents() == dict([("a", 1)][:had])
+    told = re.compile(
+        rf"it takes a snapshot of {master.member.name}: (\d+) of (\d+) parts are here"
+    )
+    here, there = map(int, told.fullmatch(clone.core.statistics().trouble).groups())
+    assert here == 0
+    world.held_kinds = ()
+    world.packets += world.held[:3]
+    while world.packets and clone.core.member.snapshot_parts != (1, there):
+        world.deliver(world.packets.pop(0))
+    assert told.fullmatch(clone.core.statistics().trouble)[1] == "1"
+    world.tick(40)
+    assert clone.core.statistics().trouble is None
+    assert clone.contents() == master.contents()
 
 
 @pytest.mark.usefixtures("small_parts")

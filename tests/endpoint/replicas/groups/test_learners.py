@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import trio
 
 from endpoint import Endpoint
 from endpoint.mesh.status import StatusCode
 from peermesh.testing.time_limits import limit
+from stores.group import snapshots
+from stores.replica import kept
 from wire.encoding import encode
-from wire.errors import NoQuorum
+from wire.errors import NoQuorum, PromotionRefused
 
 
 async def told(status, code: StatusCode) -> str:
@@ -170,3 +174,27 @@ async def test_a_learner_of_another_group_keeps_what_it_has(groups, tmp_path) ->
     async with groups.open(folder=tmp_path, names=("a",), voters=("a",)) as group:
         store = await group.learn("d")
         assert await store.read("linear").get("of") == "the first"
+
+
+async def test_a_learner_says_that_it_takes_a_snapshot_and_deposes_no_leader_meanwhile(
+    groups, monkeypatch
+) -> None:
+    """What it has yet is nothing: a lead by force would have the voters lose all."""
+    monkeypatch.setattr(snapshots, "WINDOW_PARTS", 0)
+    monkeypatch.setattr(kept, "KEPT_ENTRIES", 0)
+    async with groups.open() as group:
+        for number in range(9):
+            await (await group["a"].put(number, number)).applied()
+        leader = await group.await_leader()
+        await groups.until(lambda: group[leader].part.core.member.journal.floor.index > 9)
+        learner = await group.learn("d")
+        trouble = rf"it takes a snapshot of {leader}: 0 of \d+ parts are here"
+        await groups.until(lambda: re.search(trouble, learner.statistics().trouble or ""))
+        with pytest.raises(NoQuorum, match=rf"{trouble}|{leader} leads, and nothing"):
+            await learner.await_leader(0.0)
+        with pytest.raises(PromotionRefused, match="has a leader"):
+            await learner.promote(force=True, timeout=limit())
+        monkeypatch.undo()
+        await groups.until(lambda: learner.statistics().trouble is None)
+        assert await learner.get(8) == 8
+        assert await group.await_leader() == leader
