@@ -259,6 +259,14 @@ GROUP_CORE = [
         ("tests/stores/replica/test_steering.py",),
     ),
     Safeguard(
+        "group core: a person gives no vote to a second endpoint of a voter's name",
+        "an endpoint that takes the name of a voter takes its vote, too, once the voter is added anew",
+        "stores/replica/asked/steering.py",
+        "    return is_in_touch and not electorate.is_there(voter)\n",
+        "    return is_in_touch\n",
+        ("tests/stores/replica/test_steering.py",),
+    ),
+    Safeguard(
         "group core: a name without a vote can be removed, too",
         "a replica is said to vote no more, and is given a vote as it comes back",
         "stores/replica/asked/steering.py",

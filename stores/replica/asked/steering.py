@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from stores.group.effects import Effect
+from stores.group.electorate import HEALTHY_TICKS, Electorate
 from stores.group.member import Member
 from stores.group.membership import MemberStatus
 from stores.group.positions import MemberId
@@ -97,7 +98,10 @@ def _carry_out(member: Member, steer: Steer) -> tuple[str | None, list[Effect]]:
             found = _newest(member.members(), name)
             if found is None:
                 return f"no replica at an endpoint called {name} is in touch with the leader", []
-            return _change(member.change((*voters, found)))
+            return _change(member.change((*voters, found.member)))
+        case Order.ADD if voter is not None and _is_replaced(member.leading.electorate, voter):
+            # In its next life it is added as the order is repeated.
+            return _change(member.change(tuple(each for each in voters if each != voter)))
         case Order.REMOVE if voter is not None:
             return _change(member.change(tuple(each for each in voters if each != voter)))
         case Order.REMOVE if name not in member.journal.voters.dismissed:  # It may yet be declared.
@@ -126,7 +130,14 @@ def _change(done: tuple[ChangeRefusal | None, list[Effect]]) -> tuple[str, list[
     return "the change is not committed yet" if refusal is None else refusal.value, effects
 
 
-def _newest(members: list[MemberStatus], name: str) -> MemberId | None:
+def _newest(members: list[MemberStatus], name: str) -> MemberStatus | None:
     """Give the life of a name that was heard last; the earlier ones are gone."""
     found = [each for each in members if each.member.name == name and not each.is_voter]
-    return min(found, key=lambda each: each.silent_ticks).member if found else None
+    return min(found, key=lambda each: each.silent_ticks, default=None)
+
+
+def _is_replaced(electorate: Electorate, voter: MemberId) -> bool:
+    """Tell whether a voter is gone, and its next life in touch, as of one that has no file."""
+    found = _newest(electorate.members(), voter.name)
+    is_in_touch = found is not None and found.silent_ticks <= HEALTHY_TICKS
+    return is_in_touch and not electorate.is_there(voter)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from stores.group.membership import IN_TOUCH_TICKS, Wanted
+from stores.group.messages import Echo
+from stores.group.positions import MemberId
 from stores.group.words import Order
 from stores.replica.asked.steering import Steering, obey
+from tests.stores.group.disk import Disk, empty_file
 from tests.stores.group.stage import Stage
 
 
@@ -120,3 +123,36 @@ def test_a_voter_that_was_removed_by_hand_is_added_by_hand(stage):
     assert voters(stage) == "acd"
     assert steer(stage, (Order.ADD, "b"))[1] == [""]
     assert voters(stage) == "abcd"
+
+
+@pytest.fixture
+def by_hand():
+    """Give four voters, of which d was added by hand: no leader makes it one by itself."""
+    stage = Stage("abcde", voters="abcd", wanted=Wanted(names=frozenset("abc")))
+    stage.settle_in()
+    return stage
+
+
+def test_a_voter_that_no_leader_replaces_by_itself_is_given_its_vote_in_its_next_life(by_hand):
+    by_hand.crash("d")
+    by_hand.ids["d"] = life = MemberId("d", 1)
+    by_hand.disks["d"] = Disk(life, empty_file())
+    by_hand.start("d")
+    by_hand.tick("abcde", times=2 * IN_TOUCH_TICKS, links=["abcde"], sync="abcde")
+    assert life not in by_hand.members["a"].journal.voters.current
+    assert steer(by_hand, (Order.ADD, "d"))[1] == [""]
+    found = by_hand.members["a"].journal.voters
+    assert (voters(by_hand), found.dismissed) == ("abcd", ())
+    assert life in found.current
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_a_voter_that_is_there_or_has_no_next_life_in_touch_keeps_its_vote(by_hand, is_heard):
+    before = by_hand.members["a"].journal.voters.changed_at
+    if not is_heard:
+        by_hand.crash("d")
+    by_hand.do("a", "receive", MemberId("d", 1), Echo(by_hand.members["a"].ballot.term, 1))
+    if not is_heard:
+        by_hand.tick("abce", times=IN_TOUCH_TICKS, links=["abce"], sync="abce")
+    assert steer(by_hand, (Order.ADD, "d"))[1] == [""]
+    assert by_hand.members["a"].journal.voters.changed_at == before
