@@ -306,6 +306,9 @@ class Following:
     def _install(self, snapshot: Snapshot, end: int) -> list[Effect]:
         if snapshot.after > self._state.journal.end.index:
             raise DecodeError(f"a snapshot leaves out entries up to {snapshot.after}")
+        last, known = snapshot.position.index, max(self._state.commit, snapshot.after)
+        if last < known:
+            raise DecodeError(f"a snapshot ends at {last}, and {known} is committed here")
         # Both journals share them, and the leader's state is of a later one.
         effects = self._commit(snapshot.after)
         first = self._state.commit + 1

@@ -1035,6 +1035,21 @@ def test_a_snapshot_that_leaves_out_what_a_member_lacks_is_refused():
     assert (member.state.machine.digest(), member.journal.end) == before
 
 
+def test_a_snapshot_that_ends_before_what_is_committed_is_refused():
+    stage, commit, _ = with_more_to_apply()
+    member = stage.members["d"]
+    stage.do("a", "tick", stage.moment("a"))
+    before = member.state.machine.digest(), member.journal.end
+    stage.pass_on("ad", kinds=(Keepalive, Join))
+    (admitted,) = mail_of(stage, Admitted, "d")
+    place = replace(admitted.snapshot.position, index=commit - 1)
+    head = replace(admitted.snapshot, position=place, after=0)
+    stage.deliver(stage.ids["a"], stage.ids["d"], replace(admitted, snapshot=head))
+    with pytest.raises(DecodeError, match=f"ends at {commit - 1}, and {commit} is committed here"):
+        stage.pass_on("ad", kinds=(SnapshotPart, SnapshotAck))
+    assert (member.state.machine.digest(), member.journal.end) == before
+
+
 def test_a_snapshot_acknowledgement_of_another_session_counts_for_nothing():
     stage = with_snapshot()
     stage.deliver(stage.ids["d"], stage.ids["a"], Join(1, 5, (START,)))
