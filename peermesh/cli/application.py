@@ -18,6 +18,7 @@ from peermesh.cli.exits import EXIT_CODES_HELP, CommandFailed, ExitCode
 from peermesh.cli.index import COMMANDS
 from peermesh.cli.output import say, unwritten
 from peermesh.cli.running import Stopped
+from peermesh.cli.stderr import STDERR
 from peermesh.cli.wording import told
 from wire.errors import MeshError
 from wire.logs import ESCAPING, logger_of
@@ -124,7 +125,7 @@ def commands_below(command: click.Command, path: str) -> Iterator[tuple[str, cli
 
 def run(arguments: list[str]) -> int:
     """Run a command, and give the code to exit with. Warnings of the library go to stderr."""
-    handler = logging.StreamHandler()
+    handler = logging.StreamHandler(STDERR)
     handler.addFilter(ESCAPING)  # Lines of other packages, too.
     logging.basicConfig(format="%(asctime)s %(message)s", handlers=[handler])
     try:

@@ -12,6 +12,7 @@ from typing import Final
 import click
 
 from peermesh.cli.exits import CommandFailed
+from peermesh.cli.stderr import STDERR
 from peermesh.cli.values import format_value
 from wire.escaping import escape, is_plain
 from wire.values import Value
@@ -75,9 +76,12 @@ def say(line: str, *, err: bool = False) -> None:
 
     What others chose, a line break included, comes out as escapes.
     """
-    if sys.stdout is None and not err:
+    if err:
+        STDERR.write(f"{escape(line)}\n")
+        return
+    if sys.stdout is None:
         unwritten.set()
-    click.echo(escape(line), err=err)
+    click.echo(escape(line))
 
 
 def json_line(members: dict[str, object]) -> str:

@@ -15,6 +15,7 @@ import click
 
 from peermesh.cli.exits import CommandFailed
 from peermesh.cli.output import say
+from peermesh.cli.stderr import has_room
 from wire.errors import MeshError
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ def _end_at_next(reader: int) -> None:
 
 def _end_at_once(number: int) -> None:
     if _ending.acquire(blocking=False):  # The handler and the thread may both have heard of it.
-        os.write(2, b"peermesh: ended at once\n")
+        if has_room(2):
+            os.write(2, b"peermesh: ended at once\n")
         os._exit(128 + number)
 
 

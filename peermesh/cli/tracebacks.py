@@ -7,6 +7,7 @@ import threading
 import traceback
 from types import TracebackType
 
+from peermesh.cli.stderr import STDERR
 from wire.escaping import escape
 
 
@@ -42,5 +43,4 @@ def _tell_unraisable(told: sys.UnraisableHookArgs) -> None:
 
 
 def _write(text: str) -> None:
-    if sys.stderr is not None:
-        sys.stderr.write(escape(text, kept="\n"))
+    STDERR.write(escape(text, kept="\n"))

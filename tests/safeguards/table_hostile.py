@@ -46,8 +46,16 @@ HOSTILE = [
         "lines of commands are escaped",
         "a message of others is obeyed by the terminal that it is shown on",
         "peermesh/cli/output.py",
-        "    click.echo(escape(line), err=err)\n",
-        "    click.echo(line, err=err)\n",
+        "    click.echo(escape(line))\n",
+        "    click.echo(line)\n",
+        (TERMINAL + "::test_every_code_point_of_a_line",),
+    ),
+    Safeguard(
+        "lines of commands on stderr are escaped",
+        "an error that names what others chose is obeyed by the terminal that it is shown on",
+        "peermesh/cli/output.py",
+        '        STDERR.write(f"{escape(line)}\\n")\n',
+        '        STDERR.write(f"{line}\\n")\n',
         (TERMINAL + "::test_every_code_point_of_a_line",),
     ),
     Safeguard(

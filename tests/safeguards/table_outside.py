@@ -607,4 +607,20 @@ SPARK = [
         "",
         ("tests/peermesh/spark/test_killed_writers.py",),
     ),
+    Safeguard(
+        "a node waits for none that reads its stderr",
+        "strangers that connect have a node tell of them until it stands still",
+        "peermesh/cli/stderr.py",
+        "            if not self._waiting and len(data) <= select.PIPE_BUF and has_room(number):\n",
+        "            if not self._waiting:\n",
+        ("tests/peermesh/test_cli_stderr.py",),
+    ),
+    Safeguard(
+        "a second Ctrl-C waits for no stderr",
+        "a command whose stderr nothing reads is ended by kill -9 alone",
+        "peermesh/cli/running.py",
+        "        if has_room(2):\n",
+        "        if True:\n",
+        ("tests/peermesh/test_cli_stderr.py",),
+    ),
 ]

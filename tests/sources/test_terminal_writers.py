@@ -13,7 +13,7 @@ def test_all_text_of_commands_goes_one_way() -> None:
     for folder in ("wire", "handshake", "net", "channels", "stores", "endpoint", "peermesh"):
         for path in (ROOT / folder).rglob("*.py"):
             found = re.findall(
-                r"sys\.std(?:out|err)(?:\.buffer)?\.write\((.*)|console\.print\((\w*)",
+                r"(?:sys\.std(?:out|err)(?:\.buffer)?|STDERR)\.write\((.*)|console\.print\((\w*)",
                 path.read_text("utf-8"),
             )
             if found:
@@ -21,6 +21,8 @@ def test_all_text_of_commands_goes_one_way() -> None:
     assert writers == {
         "peermesh/cli/__init__.py": ["_EXTRA_MISSI"],
         "peermesh/cli/demo.py": ['"\\x1b[?25h")'],
+        "peermesh/cli/output.py": ['f"{escape(li'],
+        "peermesh/cli/stderr.py": ["text)"],
         "peermesh/cli/tracebacks.py": ["escape(text,"],
         "peermesh/demo/display.py": ["escape", 'f"{escape(te'],
         "peermesh/testing/real/worker.py": ["json.dumps(w"],
