@@ -76,7 +76,7 @@ class Core(Protocol):
     def statistics(self) -> StoreStatistics | LogStatistics:
         """Give a snapshot of counts."""
 
-    def close(self) -> Sequence[AnyEffect]:
+    def close(self, text: str) -> Sequence[AnyEffect]:
         """Say goodbye."""
 
 

@@ -329,6 +329,18 @@ class Runner:
                 " stale interval; give attach_clone a longer stale_interval to read on"
             )
 
+    def closed(self, reader: str) -> StoreClosed:
+        """Give what a reader raises that gets nothing more: it was closed, or its store has ended.
+
+        ``reader`` says what it is.
+        """
+        if self.error is None:
+            text = f"the {reader} of {self.kind} {self.name} was closed: make a new one"
+            return StoreClosed(text)
+        ended = StoreClosed(str(self.error))
+        ended.__cause__ = self.error
+        return ended
+
     def adopt(self, receipt: Receipt, request: int) -> None:
         """Tell this receipt, which was given already, what becomes of the request."""
         receipt.request = request
@@ -370,7 +382,7 @@ class Runner:
                 self._host.callbacks.call(callback)
         backend, self._backend = self._backend, None
         with suppress(Exception):  # It may be the core that failed.
-            farewell = self.core.close()
+            farewell = self.core.close(str(failure))
             self.carry_out(farewell)
         for topic in self.hears_all():
             self._host.drop_store(topic)
@@ -462,6 +474,8 @@ class Runner:
             case QuotaCrossed(level, text):
                 entity, code = self.core.entity, _QUOTA_CODES[level]
                 self.tell_status(code, entity, f"{text} of its quota are used")
+            case Closed(ErrorCode.SHUTTING_DOWN, text):
+                self._on_closed(StoreClosed(f"{text}: attach it again"))
             case Closed(code, text):
                 self._on_closed(store_error(code, text))
             case _:
@@ -662,7 +676,7 @@ class Runner:
         ):
             await self.changed.park()
         if self.error is None:
-            self.carry_out(self.core.close())
+            self.carry_out(self.core.close(f"{self.kind} {self.name} is closed"))
         while self._is_committing:  # Others may write on, and the core ends with an entry.
             await self.changed.park()
         if self._backend is not None:

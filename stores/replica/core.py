@@ -247,10 +247,13 @@ class GroupCore(Life):
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def close(self) -> list[ReplicaEffect]:
-        """Do what can be done at once, and say goodbye: another voter is to lead at once."""
+    def close(self, text: str) -> list[ReplicaEffect]:
+        """Do what can be done at once, and say goodbye: another voter is to lead at once.
+
+        What has no outcome is refused with the ``text``, which says what is closed.
+        """
         self._pump()
-        self._end(ErrorCode.SHUTTING_DOWN, "the replica closed")
+        self._end(ErrorCode.SHUTTING_DOWN, text)
         return self._take()
 
     # -- letters ---------------------------------------------------------------------------------

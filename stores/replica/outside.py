@@ -151,10 +151,9 @@ class GroupProxy(Outlook[OutboxT]):
             self._carry_out(self._seeker.discovered())
         return self._take_effects()
 
-    def close(self) -> list[ReplicaEffect]:
-        """Refuse requests without an outcome, as none will come."""
+    def close(self, text: str) -> list[ReplicaEffect]:
+        """Refuse requests without an outcome, as none will come; ``text`` says what is closed."""
         if not self._is_closed:
-            text = f"the {self._outbox.words.kind}'s proxy closed"
             self._resolve(self._outbox.give_up(ErrorCode.SHUTTING_DOWN, text))
             self._is_closed = True
             self._effects.append(Closed(ErrorCode.SHUTTING_DOWN, text))

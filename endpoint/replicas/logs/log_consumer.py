@@ -167,7 +167,8 @@ class LogConsumer(EitherClosing):
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise StoreClosed("the consumer is closed: log.consume() gives another one")
+            what = f"a consumer of log {self._source.name}"
+            raise StoreClosed(f"{what} was closed: log.consume() gives another one")
 
     async def _read_on(self, timeout: float) -> None:
         await self._place()

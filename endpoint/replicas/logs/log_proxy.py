@@ -72,7 +72,7 @@ class LogProxyPart(ProxyPart[LogProxy, QueryAnswered]):
             runner.carry_out(self.core.ask(make(question.number)))
             await question.wait()
         if question.answer is None:
-            raise runner.error or StoreClosed(f"log {runner.name}: it is closed")
+            raise runner.error or StoreClosed(f"log {runner.name} is closed: attach it again")
         return question.answer
 
 

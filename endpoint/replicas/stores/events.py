@@ -113,7 +113,7 @@ class Events(EitherClosing):
                     continue
                 self._runner.check_process()
                 if self._is_closed or self._runner.error is not None:
-                    raise StoreClosed("the events, or their store, are closed")
+                    raise self._runner.closed("reader of events")
                 await self._waiting.park()
         return self.is_ready()
 

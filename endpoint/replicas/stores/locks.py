@@ -278,7 +278,7 @@ class Elections(EitherClosing):
 
     def _check(self) -> None:
         if self._is_closed or self._part.runner.error is not None:
-            raise StoreClosed("the store is closed, or nothing follows its elections")
+            raise self._part.runner.closed("follower of an election")
 
     def poll(self) -> list[Elected | None]:
         """Give nothing: whether there is a change is not seen without waiting."""

@@ -180,7 +180,7 @@ class Watch(EitherClosing):
         if isinstance(runner.error, NotAllowed) and not self._is_closed:
             raise runner.error
         if self._is_closed or runner.error is not None:
-            raise StoreClosed("the watch, or its store, is closed")
+            raise runner.closed("watch")
         if not runner.is_synced:
             await runner.changed.park()
             return

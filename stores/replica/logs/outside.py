@@ -57,10 +57,10 @@ class LogProxy(GroupProxy[LogOutbox]):
         """Ask no longer."""
         self._questions.cancel(number)
 
-    def close(self) -> list[ReplicaEffect]:
-        """Refuse all that has no answer, as none will come."""
-        self._questions.fail_all(ErrorCode.SHUTTING_DOWN, "the log's handle closed")
-        return super().close()
+    def close(self, text: str) -> list[ReplicaEffect]:
+        """Refuse all that has no answer, as none will come; ``text`` says what is closed."""
+        self._questions.fail_all(ErrorCode.SHUTTING_DOWN, text)
+        return super().close(text)
 
     # -- steps -----------------------------------------------------------------------------------
 

@@ -69,6 +69,7 @@ OFFERS: dict[str, Callable[[Runner], object]] = {
     "discovered": lambda runner: runner.discovered(runner.core.entity.endpoint),
     "urge": lambda runner: runner.urge(),
     "check": lambda runner: runner.check(),
+    "closed": lambda runner: runner.closed("reader"),
     "hears_all": lambda runner: runner.hears_all(),
     "statistics": lambda runner: runner.statistics(),
     "await_idle": lambda runner: runner.await_idle(),

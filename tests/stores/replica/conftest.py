@@ -261,7 +261,7 @@ class Node:
 
     def close(self) -> None:
         """Say goodbye."""
-        self.run(self.core.close())
+        self.run(self.core.close("it is closed"))
 
 
 class World:

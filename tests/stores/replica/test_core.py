@@ -571,7 +571,7 @@ def test_after_a_pause_what_came_meanwhile_is_heard_before_a_timer_fires() -> No
 def test_members_know_at_once_that_their_leader_closed() -> None:
     mesh = Mesh("ad", {"a": "a", "d": ""}, durable=False)
     assert mesh.lead() == "a"
-    mesh.take("a", mesh.cores["a"].close())
+    mesh.take("a", mesh.cores["a"].close("it is closed"))
     mesh.work()
     assert not mesh.cores["d"].is_served
     assert isinstance(mesh.told["d"][-1], MasterLost)

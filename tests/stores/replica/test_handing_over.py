@@ -82,7 +82,7 @@ class Store:
         """End a replica; the others learn at once that its endpoint is gone."""
         core, gone = self.cores.pop(name), self.where[name]
         if is_said:
-            self.take(name, core.close())
+            self.take(name, core.close("it is closed"))
         self.mail = deque(each for each in self.mail if name not in each[:2])
         for other in list(self.cores):
             self.take(other, self.cores[other].peer_unreachable(gone))

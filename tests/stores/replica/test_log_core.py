@@ -180,7 +180,7 @@ def test_a_named_producer_is_recognised_by_the_next_leader_whoever_repeats_it(me
     leader = mesh.lead()
     asker, other = others(mesh, leader)
     first = mesh.offset(asker, mesh.append(asker, "x", 1, ("sensor", 7)))
-    mesh.take(leader, mesh.cores[leader].close())
+    mesh.take(leader, mesh.cores[leader].close("it is closed"))
     mesh.cores.pop(leader)
     mesh.lead_again()
     again = mesh.append(other, "x", 1, ("sensor", 7))
@@ -210,7 +210,7 @@ def test_a_closed_log_takes_nothing_on(mesh):
     mesh.offset(leader, mesh.append(leader, "in time"))
     mesh.cut = set("abc")
     number = mesh.append(leader, "late")
-    mesh.take(leader, mesh.cores[leader].close())
+    mesh.take(leader, mesh.cores[leader].close("it is closed"))
     refused = mesh.result(leader, number)
     assert isinstance(refused, Refused)
     assert "whether it was applied is unknown" in refused.text
@@ -228,7 +228,7 @@ def test_where_consumers_are_outlives_the_leader(mesh):
     for value in range(5):
         mesh.append(follower, value)
     mesh.offset(follower, mesh.move(follower, "worker", (0, 3)))
-    mesh.take(leader, mesh.cores[leader].close())
+    mesh.take(leader, mesh.cores[leader].close("it is closed"))
     mesh.cores.pop(leader)
     mesh.lead_again()
     mesh.ticks_until(mesh.level)
@@ -262,7 +262,7 @@ def test_retention_is_the_groups_and_every_leader_goes_by_it(mesh):
     leader = mesh.lead()
     follower = others(mesh, leader)[0]
     ask(mesh, follower, ChangeRetention(Retention(count=10)))
-    mesh.take(leader, mesh.cores[leader].close())
+    mesh.take(leader, mesh.cores[leader].close("it is closed"))
     mesh.cores.pop(leader)
     mesh.lead_again()
     last = [mesh.append(follower, value) for value in range(3 * BLOCK_COUNT_MAX)][-1]
@@ -298,7 +298,7 @@ def test_an_append_beyond_the_quota_is_refused_by_every_leader(mesh):
     for value in range(2):
         mesh.offset(follower, mesh.append(follower, value))
     mesh.ticks_until(lambda: any(isinstance(each, QuotaCrossed) for each in mesh.told[leader]))
-    mesh.take(leader, mesh.cores[leader].close())
+    mesh.take(leader, mesh.cores[leader].close("it is closed"))
     mesh.cores.pop(leader)
     mesh.lead_again()
     number = mesh.append(follower, "more")

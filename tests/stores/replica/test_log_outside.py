@@ -124,7 +124,7 @@ def test_all_is_asked_of_the_next_leader_at_once(mesh: LogProxyMesh) -> None:
     mesh.work()
     waiting = asker.fetch((0, 1), wait_ticks=50)
     mesh.work()
-    mesh.take(leader, mesh.cores[leader].close())
+    mesh.take(leader, mesh.cores[leader].close("it is closed"))
     del mesh.cores[leader]
     number = asker.append("after")
     mesh.lead_again()
@@ -282,5 +282,5 @@ def test_a_proxy_is_idle_once_its_appends_have_an_outcome(mesh: LogProxyMesh) ->
     assert asker.idle == {1}
     assert asker.core.explain_idle() == ""
     assert asker.core.statistics().role == "proxy"
-    asker.run(asker.core.close())
+    asker.run(asker.core.close("it is closed"))
     assert asker.core.entity == EntityId(mesh.where["p"], 0)

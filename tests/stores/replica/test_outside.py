@@ -352,7 +352,7 @@ def test_a_leader_that_steps_down_says_so_to_its_proxies(mesh: ProxyMesh) -> Non
 
 def test_a_leader_that_closes_says_so_to_its_proxies_at_once(mesh: ProxyMesh) -> None:
     leader, asker = leader_of(mesh), settled(mesh)
-    mesh.take(leader, mesh.cores.pop(leader).close())
+    mesh.take(leader, mesh.cores.pop(leader).close("it is closed"))
     mesh.work()
     assert isinstance(asker.told[-1], MasterLost), "no tick has passed"
 
@@ -426,9 +426,9 @@ def test_idle_means_that_all_has_its_outcome_and_a_leader_has_answered_since(
 def test_a_closed_proxy_refuses_what_has_no_outcome(mesh: ProxyMesh) -> None:
     asker = settled(mesh)
     request = asker.put("a", 1)
-    asker.run(asker.core.close())
+    asker.run(asker.core.close("it is closed"))
     assert asker.outcomes[request].code is ErrorCode.SHUTTING_DOWN
-    assert asker.told[-1] == Closed(ErrorCode.SHUTTING_DOWN, "the store's proxy closed")
+    assert asker.told[-1] == Closed(ErrorCode.SHUTTING_DOWN, "it is closed")
     mesh.ticks(3)
 
 
@@ -546,7 +546,7 @@ def test_where_all_replicas_are_of_another_group_that_is_followed_at_once() -> N
     mesh.work()
     assert asker.outcomes[first] == Applied(1)
     lost = mesh.cores["a"]
-    mesh.take("a", lost.close())
+    mesh.take("a", lost.close("it is closed"))
     mesh.work()
     waiting = asker.increment("n")
     asker.flush()
@@ -609,7 +609,7 @@ def test_so_many_proxies_are_said_goodbye_to_and_no_more(
     monkeypatch.setattr(outsiders_module, "PROXIES_MAX", 2)
     askers = [settled(mesh, name=name) for name in "pqr"]
     leader = leader_of(mesh)
-    mesh.take(leader, mesh.cores.pop(leader).close())
+    mesh.take(leader, mesh.cores.pop(leader).close("it is closed"))
     mesh.work()
     lost = [isinstance(asker.told[-1], MasterLost) for asker in askers]
     assert lost == [False, True, True]
