@@ -84,6 +84,10 @@ class AdminService:
 
     # Asking.
 
+    def members(self, topic: str) -> list[EndpointId]:
+        """Name the others that vote in the group that has this topic, or may, the nearest first."""
+        return [each for each, _ in self._loop.core.reach.find_stores((topic,))]
+
     async def ask(
         self, to: NodeId, verb: str, *values: Value, timeout: float = ASK_SECONDS
     ) -> Value:

@@ -10,9 +10,17 @@ import trio
 from peermesh import Endpoint, EndpointId, MeshError, plain
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.values import on_a_line
+from stores.group.packed_fields import VOTERS_MAX
+from wire.topics import group_topic, log_group_topic
 
-ASKED_MAX: Final = 10
-"""Nodes that are asked: those of a group are fewer as a rule."""
+ASKED_MAX: Final = 2 * VOTERS_MAX
+"""Nodes that are asked: all voters of a group, and some that only have a copy."""
+
+SAID_MAX: Final = 5
+"""Nodes whose answers are told: what some know, the others know too as a rule."""
+
+_TOPICS: Final = {"store": group_topic, "log": log_group_topic}
+"""Where the replicas of a group hear each other."""
 
 
 async def no_leader(
@@ -28,9 +36,9 @@ async def no_leader(
                 said[endpoint.name_of(node)] = trouble
 
     async with trio.open_nursery() as nursery:
-        for node in endpoint.names.others()[:ASKED_MAX]:
+        for node in endpoint.admin.members(_TOPICS[kind](name))[:ASKED_MAX]:
             nursery.start_soon(hear, node)
-    why = "; ".join(f"{node} says: {said[node]}" for node in sorted(said))
+    why = "; ".join(f"{node} says: {said[node]}" for node in sorted(said)[:SAID_MAX])
     return CommandFailed(
         f"{kind} {on_a_line(name)} has no leader after {seconds:g} s"
         + (f": {why}" if why else ", and no node says why"),

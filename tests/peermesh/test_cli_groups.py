@@ -22,6 +22,9 @@ from tests.peermesh.test_cli_stores import started
 COMMAND = [sys.executable, "-m", "peermesh"]
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("PEERMESH_")}
 ENVIRONMENT["PEERMESH_CONFIG_DIR"] = "/nonexistent"
+NODES = 12
+"""Nodes that hold nothing, and are nearer to a command than what holds its store."""
+
 WAIT = ("--wait", str(limit()))
 
 
@@ -199,6 +202,27 @@ def test_without_a_majority_commands_say_which_voters_are_silent(capsys, nodes, 
     assert "b silent" in last
     assert "c silent" in last
     assert "promote NAME --force" in last
+
+
+def test_only_nodes_that_hold_a_group_are_asked_which_voters_are_silent(
+    capsys, monkeypatch
+) -> None:
+    with ExitStack() as stack:
+        near = stack.enter_context(Endpoint())
+        port = near.listen()
+        for _ in range(NODES):
+            assert stack.enter_context(Endpoint()).peer("127.0.0.1", port)
+        holder = stack.enter_context(Endpoint(name="a"))
+        between = stack.enter_context(Endpoint())
+        assert between.peer("127.0.0.1", port)
+        assert holder.peer("127.0.0.1", between.listen())
+        holder.attach_replica("cities", voters=("a", "b", "c"))
+        assert near.await_peer(holder.node_id(), timeout=limit())
+        monkeypatch.setenv("PEERMESH_PEER", f"127.0.0.1:{port}")
+        assert run(["store", "get", "cities", "rome", "--wait", "2"]) == ExitCode.TIMEOUT
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "after 2 s: a says: " in last
+    assert "b" in last.partition("a says")[2]
 
 
 def test_a_node_leads_without_the_others_that_are_gone_for_good(capsys, nodes) -> None:
