@@ -7,8 +7,10 @@ whole process, with all its threads.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import pwd
+import re
 import shlex
 import stat
 import tempfile
@@ -129,8 +131,9 @@ def open_private(
 def replacing_private(path: PathLike) -> Iterator[IO[bytes]]:
     """Write a file of data with mode 600, which takes its name once all of it is on the disk.
 
-    If the block raises, an earlier file of this name stays as it was. A device or pipe is written
-    to as it is; a directory, be it there or not, raises what ``open`` does.
+    If the block raises, an earlier file of this name stays as it was. What a process left that was
+    killed in its block is removed here. A device or pipe is written to as it is; a directory, be it
+    there or not, raises what ``open`` does.
     """
     if not os.path.basename(path) or (os.path.exists(path) and not os.path.isfile(path)):
         with open_private(path, "wb") as device:
@@ -138,17 +141,65 @@ def replacing_private(path: PathLike) -> Iterator[IO[bytes]]:
         return
     place = os.path.realpath(path)
     folder, name = os.path.split(place)
+    _remove_abandoned(folder, f"{name}{_NEW}")
     with contextlib.ExitStack() as made:
-        number, new = tempfile.mkstemp(prefix=f"{name}.", suffix=".new", dir=folder)
+        number, new = _make_locked(folder, f"{name}{_NEW}")
         made.callback(os.unlink, new)
         with open(number, "wb") as file:
             yield file
             file.flush()
             os.fsync(number)
-        os.replace(new, place)
+            os.replace(new, place)  # While it is locked: until then another one may remove it.
         made.pop_all()
     with contextlib.suppress(OSError):  # Some may be written to, and not read; some sync no names.
         sync_path(folder)
+
+
+_NEW: Final = ".peermesh-"
+"""Between a file's name, and what tells those apart that are to take it."""
+
+_NEW_END: Final = re.compile(r"[a-z0-9_]{8}\.new")
+"""As ``mkstemp`` makes it."""
+
+
+def _make_locked(folder: str, prefix: str) -> tuple[int, str]:
+    """Make a file that this process has locked until it closes it, or is killed."""
+    while True:
+        number, new = tempfile.mkstemp(prefix=prefix, suffix=".new", dir=folder)
+        with contextlib.suppress(
+            OSError
+        ):  # Without locks in its file system, all that is left stays.
+            fcntl.flock(number, fcntl.LOCK_EX)
+        if _is_at(number, new):
+            return number, new
+        os.close(number)  # Another one took it for left before it was locked.
+
+
+def _remove_abandoned(folder: str, prefix: str) -> None:
+    """Remove the files that no living process writes: those that are not locked."""
+    with contextlib.suppress(OSError), os.scandir(folder) as found:
+        for each in found:
+            if each.name.startswith(prefix) and _NEW_END.fullmatch(each.name, len(prefix)):
+                with contextlib.suppress(OSError):  # It is locked, or another's.
+                    _remove_unlocked(each.path)
+
+
+def _remove_unlocked(path: str) -> None:
+    number = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_at(number, path):
+            os.unlink(path)
+    finally:
+        os.close(number)
+
+
+def _is_at(number: int, path: str) -> bool:
+    """Tell whether an open file still has this name."""
+    try:
+        return os.path.samestat(os.fstat(number), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def sync_path(path: str) -> None:

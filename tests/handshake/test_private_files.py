@@ -10,7 +10,7 @@ import stat
 import struct
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,6 +42,7 @@ from handshake.secret import ClusterSecret
 from peermesh import Backend, Endpoint
 from peermesh.cli.arguments import read_token
 from peermesh.cli.context_file import Contexts, load, save
+from peermesh.testing.time_limits import limit
 from stores.disk.log_replica import SQLiteLogReplica
 from stores.disk.store_keys import keys_from_file, write_new_key
 from tests.stores.disk.files import FOUNDING, StoreFile
@@ -537,6 +538,61 @@ def test_a_file_that_is_replaced_is_private_and_stays_until_the_new_one_is_whole
     for no_file in ("", f"{tmp_path}/new/", f"{tmp_path}/"):
         with pytest.raises((FileNotFoundError, IsADirectoryError)), replacing_private(no_file):
             pass
+
+
+WRITER = """
+import sys
+from handshake.private_files import replacing_private
+
+with replacing_private(sys.argv[1]) as file:
+    file.write(sys.argv[2].encode())
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_a_killed_writer_left_is_removed_and_no_file_of_a_living_one(tmp_path):
+    path = tmp_path / "dump"
+    others = {f"dump.{end}" for end in ("20261128.new", "peermesh-new", "peermesh-too-long.new")}
+    for name in others:
+        (tmp_path / name).touch()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with ExitStack() as stack:
+        living, killed = (
+            stack.enter_context(
+                subprocess.Popen([sys.executable, "-c", WRITER, path, name], cwd=ROOT, **pipes)
+            )
+            for name in ("living", "killed")
+        )
+        for each in (living, killed):
+            assert each.stdout.readline() == b"writing\n"
+        killed.kill()
+        killed.wait(limit())
+        assert len(list(tmp_path.iterdir())) == len(others) + 2
+        with replacing_private(path) as file:
+            file.write(b"ours")
+        (_,) = {each.name for each in tmp_path.iterdir()} - others - {"dump"}
+        assert path.read_bytes() == b"ours"
+        living.stdin.close()
+        assert living.wait(limit()) == 0
+    assert path.read_bytes() == b"living"
+    assert {each.name for each in tmp_path.iterdir()} == {*others, "dump"}
+
+
+def test_a_new_file_that_another_one_took_for_left_is_made_again(tmp_path, monkeypatch):
+    made, lock = [], fcntl.flock
+
+    def locked(number, how):
+        if not made:
+            made.extend(tmp_path.iterdir())
+            made[0].unlink()
+        lock(number, how)
+
+    monkeypatch.setattr(fcntl, "flock", locked)
+    with replacing_private(tmp_path / "dump") as file:
+        file.write(b"all")
+    assert (tmp_path / "dump").read_bytes() == b"all"
+    assert made
 
 
 @pytest.fixture

@@ -274,6 +274,22 @@ DISK = [
         ("tests/peermesh/test_cli_stores.py",),
     ),
     Safeguard(
+        "a dump removes no file that another one writes",
+        "of two dumps into one file the first is lost, at its end",
+        "handshake/private_files.py",
+        "        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
+        "",
+        ("tests/handshake/test_private_files.py",),
+    ),
+    Safeguard(
+        "a dump writes no file that has lost its name",
+        "a dump that another one took for left by a dead one is lost, at its end",
+        "handshake/private_files.py",
+        "        if _is_at(number, new):\n            return number, new\n",
+        "        return number, new\n",
+        ("tests/handshake/test_private_files.py",),
+    ),
+    Safeguard(
         "without its ballot nothing leads that was not told to",
         "a file that was put back without its ballot leads, and what it lacks is lost without a word",
         "endpoint/replicas/files.py",
