@@ -116,7 +116,7 @@ async def open_edge_broker(
     keep the registry together and elect who leads it: it begins once all are there, and goes on
     while two are. Raises ``ValueError`` for them together with a ``registry``.
     """
-    if voters and (registry is not None or endpoint is None or isinstance(voters, str)):
+    if voters and (registry is not None or endpoint is None or isinstance(voters, (str, int))):
         raise ValueError(f"voters={voters!r}: give names, an endpoint, and no registry")
     chosen = options or Options()
     async with AsyncExitStack() as stack:

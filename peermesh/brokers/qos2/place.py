@@ -45,7 +45,7 @@ class Place:
     def __post_init__(self) -> None:
         """Check the arguments."""
         arguments.text("name", self.name)
-        if isinstance(self.voters, str):
+        if isinstance(self.voters, (str, int)):
             raise TypeError(f"voters={self.voters!r}: give a list of names")
         object.__setattr__(self, "voters", tuple(self.voters))
         if self.voters and (self.is_follower or self.quota):

@@ -117,13 +117,14 @@ async def test_what_a_lost_broker_registered_goes_while_another_one_leads() -> N
                     await watch.wait()
 
 
-@pytest.mark.parametrize("mistake", ["no endpoint", "a registry", "a text"])
+@pytest.mark.parametrize("mistake", ["no endpoint", "a registry", "a text", "a number"])
 async def test_voters_need_an_endpoint_and_no_registry(mistake: str) -> None:
     async with Endpoint(name="a") as endpoint, RemoteRegistry([("127.0.0.1", 1)]) as registry:
         wrong = {
             "no endpoint": partial(open_edge_broker, voters=VOTERS),
             "a registry": partial(open_edge_broker, endpoint, registry=registry, voters=VOTERS),
             "a text": partial(open_edge_broker, endpoint, voters="abc"),
+            "a number": partial(open_edge_broker, endpoint, voters=3),
         }[mistake]
         with pytest.raises(ValueError, match="voters="):
             async with wrong():

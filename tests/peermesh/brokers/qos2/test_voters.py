@@ -137,8 +137,9 @@ def test_voters_go_with_no_follower_and_no_quota() -> None:
     for more in ({"is_follower": True}, {"quota": {"max_entries": 1}}):
         with pytest.raises(ValueError, match="voters="):
             Place(voters=VOTERS, **more)
-    with pytest.raises(TypeError, match="a list of names"):
-        Place(voters="abc")
+    for voters in ("abc", 3):
+        with pytest.raises(TypeError, match="a list of names"):
+            Place(voters=voters)
 
 
 class Processes:
