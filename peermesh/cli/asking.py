@@ -142,7 +142,7 @@ async def _ask(
         return await endpoint.admin.ask(node, verb, *values, timeout=wait)
     except RequestTimeout:
         text = f"node {who} did not answer within {wait:g} s: its settings may say admin = false"
-        return CommandFailed(text, ExitCode.TIMEOUT)
+        return CommandFailed(text, ExitCode.TIMEOUT, hint="--wait SECONDS waits longer")
     except MeshError as error:
         return CommandFailed(f"node {who} refuses: {on_a_line(str(error))}")
 

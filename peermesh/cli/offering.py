@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from peermesh import Endpoint
 from peermesh.cli.holding import in_file
@@ -11,6 +11,9 @@ from peermesh.cli.numbers import counted
 
 if TYPE_CHECKING:
     from peermesh import Log, ReplicaLog, ReplicaStore, Store
+
+PROMOTION_SECONDS: Final = 8.0
+"""How long a replica tries to lead, before it says why not: less than a command waits for it."""
 
 
 def offer_store(
@@ -48,7 +51,7 @@ async def _promote_replica(
     replica: ReplicaStore | ReplicaLog,
     force: bool,  # noqa: FBT001 - partial hands it on
 ) -> str:
-    await replica.promote(force=force)
+    await replica.promote(force=force, timeout=PROMOTION_SECONDS)
     return f"node {endpoint.names.full(endpoint.node_id())} leads {replica.name()}"
 
 

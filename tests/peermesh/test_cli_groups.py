@@ -232,6 +232,12 @@ def test_a_node_leads_without_the_others_that_are_gone_for_good(capsys, nodes) -
     for name in found.keys() - {stays}:
         nodes[name].kill()
         nodes[name].wait()
+    events = (json.loads(line)["event"] for line in nodes[stays].stdout)
+    assert "replica_unled" in events  # a leader has to notice first
+    assert run(["store", "promote", "cities", "--at", stays]) == ExitCode.FAILED
+    err = capsys.readouterr().err
+    assert "2 of 3 voters: " in err
+    assert '"promote NAME --force"' in err
     said = tell(capsys, "store", "promote", "cities", "--at", stays, "--force")
     assert said.startswith(f"node {stays} (")
     assert said.endswith(") leads cities\n")
