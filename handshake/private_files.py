@@ -165,7 +165,11 @@ _NEW_END: Final = re.compile(r"[a-z0-9_]{8}\.new")
 def _make_locked(folder: str, prefix: str) -> tuple[int, str]:
     """Make a file that this process has locked until it closes it, or is killed."""
     while True:
-        number, new = tempfile.mkstemp(prefix=prefix, suffix=".new", dir=folder)
+        try:
+            number, new = tempfile.mkstemp(prefix=prefix, suffix=".new", dir=folder)
+        except OSError as error:
+            error.filename = folder  # The caller did not choose the name of the file.
+            raise
         with contextlib.suppress(
             OSError
         ):  # Without locks in its file system, all that is left stays.

@@ -19,7 +19,7 @@ from peermesh.cli.index import COMMANDS
 from peermesh.cli.output import say, unwritten
 from peermesh.cli.running import Stopped
 from peermesh.cli.stderr import STDERR
-from peermesh.cli.wording import told
+from peermesh.cli.wording import in_words, told
 from wire.errors import MeshError
 from wire.logs import ESCAPING, logger_of
 
@@ -127,7 +127,8 @@ def run(arguments: list[str]) -> int:
     """Run a command, and give the code to exit with. Warnings of the library go to stderr."""
     handler = logging.StreamHandler(STDERR)
     handler.addFilter(ESCAPING)  # Lines of other packages, too.
-    logging.basicConfig(format="%(asctime)s %(message)s", handlers=[handler])
+    handler.setFormatter(_LogLine("%(asctime)s %(message)s"))
+    logging.basicConfig(handlers=[handler])
     try:
         with _filtering():
             code = application.main(arguments, prog_name="peermesh", standalone_mode=False)
@@ -138,6 +139,14 @@ def run(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     return code if isinstance(code, int) else ExitCode.DONE
+
+
+class _LogLine(logging.Formatter):
+    """Writes what the library logs in the words of the command line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write a record."""
+        return in_words(super().format(record))
 
 
 @contextmanager

@@ -29,8 +29,17 @@ def voters_options(
 
 
 def split_voters(text: str) -> tuple[str, ...]:
-    """Take the names of ``--voters`` apart."""
-    return tuple(each.strip() for each in text.split(","))
+    """Take the names of ``--voters`` apart; raises ``UsageError`` for an empty one, or two equal.
+
+    They are what variables leave that are not set, and lists that were copied.
+    """
+    names = tuple(each.strip() for each in text.split(","))
+    if "" in names:
+        raise click.UsageError(f"--voters {text!r} has an empty name")
+    twice = next((each for each in names if names.count(each) > 1), None)
+    if twice is not None:
+        raise click.UsageError(f"--voters {text} names {twice} twice")
+    return names
 
 
 def broker_voters(text: str | None) -> tuple[str, ...]:

@@ -181,6 +181,9 @@ def test_what_is_for_groups_alone_says_so_and_the_other_way_round(capsys, monkey
     assert "add --replica NAME" in err
     err = tell(capsys, "node", "--replica", "s", "--voters", "a,b", "--found", code=ExitCode.USAGE)
     assert "--voters 3" in err
+    for names, told in (("a,b,a", "names a twice"), ("a,,b", "has an empty name")):
+        err = tell(capsys, "node", "--replica", "s", "--voters", names, code=ExitCode.USAGE)
+        assert told in err
     for count in ("0", "-1", "32", "99999999999999"):
         err = tell(capsys, "node", "--replica", "s", "--voters", count, code=ExitCode.USAGE)
         assert f"--voters {count}: a group has 1 to 31 voters" in err

@@ -67,6 +67,18 @@ def test_a_node_whose_stderr_nothing_reads_serves_and_ends(pipe: Pipe) -> None:
             node.kill()
 
 
+def test_log_lines_are_in_the_words_of_the_command_line() -> None:
+    code = """
+import logging
+from peermesh.cli.application import run
+
+run(["--version"])
+logging.getLogger("peermesh.store").warning("start them, or %s", "promote(force=True)")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.endswith('start them, or "promote NAME --force"\n')
+
+
 def test_a_second_signal_ends_a_command_whose_stderr_is_full(full: Pipe) -> None:
     code = HANGING.format(hang=HANGS["in a call"].strip().replace("\n        ", "\n        "))
     words = [sys.executable, "-c", code]

@@ -109,6 +109,13 @@ def test_an_entry_of_a_dump_that_is_refused_is_no_success(
         assert json.loads(err.splitlines()[-1])["error"] == "quota_exceeded"
 
 
+@pytest.mark.usefixtures("cities")
+def test_a_dump_into_a_directory_that_is_missing_names_it(tell: Run, tmp_path: Path) -> None:
+    place = str(tmp_path / "none" / "cities.dump")
+    _, err = tell("store", "dump", "cities", place, code=ExitCode.FAILED)
+    assert f"cannot use {tmp_path / 'none'}: No such file or directory" in err
+
+
 def test_a_dump_that_breaks_off_leaves_the_earlier_one(
     tell: Run, cities: Endpoint, tmp_path: Path
 ) -> None:
