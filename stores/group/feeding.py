@@ -121,7 +121,8 @@ class Feeding:
         if follower is None or message.session <= follower.session:
             return
         follower.wants_vote = message.wants_vote
-        common = self._journal.agreed(message.ends)
+        # What waits for the own disk was sent to nobody, whatever a follower says.
+        common = min(self._journal.agreed(message.ends), self.end)
         self._producer.discard(sender)
         follower.begin(message.session, common, self._producer.sequence)
         if common < self._journal.floor.index:

@@ -362,5 +362,25 @@ GROUP_CORE = [
         "",
         ("tests/stores/replica/test_roster.py",),
     ),
+    Safeguard(
+        "group: no follower has what was sent to nobody",
+        "one that says so ends the leader's replica",
+        "stores/group/feeding.py",
+        "min(self._journal.agreed(message.ends), self.end)",
+        "self._journal.agreed(message.ends)",
+        (
+            "tests/stores/group/test_member.py::test_a_follower_that_claims_what_was_sent_to_nobody_gets_it",
+        ),
+    ),
+    Safeguard(
+        "group: a snapshot ends behind what is committed",
+        "a leader that says otherwise ends the replica of its follower",
+        "stores/group/following.py",
+        "        if last < known:\n",
+        "        if False:\n",
+        (
+            "tests/stores/group/test_member.py::test_a_snapshot_that_ends_before_what_is_committed_is_refused",
+        ),
+    ),
 ]
 """What no schedule of the model shows, and tests of the core do."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from stores.group.clock import Times
 from stores.group.machine import Answer, Append, Machine, Staged
+from wire.errors import DecodeError
 
 WRITERS_MAX = 6
 """So few that writers are evicted in most runs."""
@@ -171,6 +172,8 @@ class Lists(Machine):
         return tuple(parts)
 
     def install(self, parts):
+        if not parts or not isinstance(parts[-1], dict):
+            raise DecodeError("a snapshot without its last part")
         *lists, writers = parts
         self.state = State(dict(lists), writers).copy()
         self.staged = None

@@ -983,6 +983,23 @@ def test_a_snapshot_for_a_member_that_has_more_is_not_shared_with_one_that_has_l
     assert frozen == [2, 0], "what leaves out less is good for all"
 
 
+def test_a_follower_that_claims_what_was_sent_to_nobody_gets_it():
+    stage = Stage("ab", voters="a")
+    stage.tick("a", times=12, sync="a")
+    stage.do("a", "propose", None, Register("w"))
+    leader = stage.members["a"]
+    assert leader.state.commit < leader.journal.end.index, "it waits for the disk"
+    stage.clear()
+    stage.deliver(stage.ids["b"], stage.ids["a"], Join(1, 1 << 40, (Position(1, 1 << 40),)))
+    (admitted,) = mail_of(stage, Admitted)
+    assert admitted.agreed == leader.state.commit
+    stage.sync("a")
+    (sent,) = (
+        each.message for each in mail_of(stage, ToFollower) if isinstance(each.message, Event)
+    )
+    assert sent.first_sequence == admitted.agreed + 1
+
+
 def with_more_to_apply():
     """Have d with entries that it does not know to be committed, behind the beginning of a's."""
     stage = Stage("abcd", voters="abc")
