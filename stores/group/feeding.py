@@ -121,7 +121,7 @@ class Feeding:
         if follower is None or message.session <= follower.session:
             return
         follower.wants_vote = message.wants_vote
-        # What waits for the own disk was sent to nobody, whatever a follower says.
+        # What waits for the own disk was not sent yet, whatever a follower says.
         common = min(self._journal.agreed(message.ends), self.end)
         self._producer.discard(sender)
         follower.begin(message.session, common, self._producer.sequence)

@@ -983,7 +983,7 @@ def test_a_snapshot_for_a_member_that_has_more_is_not_shared_with_one_that_has_l
     assert frozen == [2, 0], "what leaves out less is good for all"
 
 
-def test_a_follower_that_claims_what_was_sent_to_nobody_gets_it():
+def test_a_follower_that_claims_what_was_not_sent_gets_it():
     stage = Stage("ab", voters="a")
     stage.tick("a", times=12, sync="a")
     stage.do("a", "propose", None, Register("w"))
