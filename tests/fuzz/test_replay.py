@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -30,6 +31,12 @@ def test_every_target_has_a_small_corpus_and_nobody_else_has():
         sizes = list(map(len, read_corpus(name)))
         assert sizes == sorted(sizes)
         assert 0 < sum(sizes) <= CORPUS_SIZE_MAX
+
+
+def test_the_page_has_every_target_and_no_other():
+    text = (ROOT / "docs" / "testing" / "fuzzing.md").read_text("utf-8")
+    tables = text.partition("## With coverage")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", tables, re.M)) == TARGETS.keys()
 
 
 @by_target
