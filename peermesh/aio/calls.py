@@ -539,8 +539,8 @@ class GroupHandle:
         Refused while the voters that stay have no healthy majority, and of three voters for one
         that is in touch: two voters survive no loss. It is a decision of the group, and holds under
         every leader, also for one that is declared (``voters=``), is away, comes back or begins
-        anew, until ``add_voter``; 64 names are kept so, the latest ones. Raises as ``add_voter``
-        does.
+        anew, until ``add_voter``; 64 names are kept so, the latest ones, and first of all those
+        that the leader was given as voters. Raises as ``add_voter`` does.
         """
         return await self._passage.call(self._group_handle.remove_voter, name, timeout)
 

@@ -28,8 +28,8 @@ Replica = ReplicaStore | ReplicaLog
 Opens = Callable[[Mesh, str], AbstractAsyncContextManager[Replica]]
 """Joins the mesh with a replica of a group that has no vote."""
 
-Change = Callable[[Replica, str, float], Awaitable[None]]
-"""Has a group do something with a member, within so many seconds."""
+Change = Callable[[Replica, str, float], Awaitable[str]]
+"""Has a group do something with a member, within so many seconds, and gives what to say then."""
 
 
 def member_commands(
@@ -40,17 +40,17 @@ def member_commands(
     They are ``members``, ``add``, ``remove``, ``transfer`` and ``quota``.
     """
 
-    def changes(name: str, text: str, told: str, change: Change) -> click.Command:
-        async def work(mesh: Mesh, group: str, member: str) -> None:
+    def changes(name: str, text: str, change: Change) -> click.Command:
+        async def work(mesh: Mesh, group: str, member: str) -> str:
             async with opens(mesh, group) as replica:
-                await change(replica, member, mesh.wait)
+                return await change(replica, member, mesh.wait)
 
         @command(name, help=text)
         @argument
         @click.argument("member")
         @mesh_options(listens=False)
         def act(name: str, member: str, mesh: Mesh, output: Output) -> None:
-            run(work, mesh, name, member)
+            told = run(work, mesh, name, member)
             said = told.format(member=on_a_line(member), group=on_a_line(name))
             output.announce(said, **{what: name, "member": member})
 
@@ -76,8 +76,7 @@ def member_commands(
     add = changes(
         "add",
         f"Give the replica of a {what} at the endpoint called MEMBER a vote, once it is level.",
-        "{member} votes in {group}",
-        lambda replica, member, wait: replica.add_voter(member, wait),
+        _add,
     )
     remove = changes(
         "remove",
@@ -86,14 +85,12 @@ def member_commands(
         It is refused while those that stay have no healthy majority. The replica has no vote
         until it is added, though it is declared a voter, comes back, or begins anew.
         """,
-        "{member} votes no more in {group}",
-        lambda replica, member, wait: replica.remove_voter(member, wait),
+        _remove,
     )
     transfer = changes(
         "transfer",
         f"Have the voter of a {what} at the endpoint called MEMBER lead.",
-        "{member} leads {group}",
-        lambda replica, member, wait: replica.transfer(member, wait),
+        _transfer,
     )
 
     async def limit(
@@ -122,6 +119,24 @@ def member_commands(
         output.tell(f"{entries} entries, {size} bytes", **{what: name}, **told)
 
     return members, add, remove, transfer, quota
+
+
+async def _add(replica: Replica, member: str, wait: float) -> str:
+    await replica.add_voter(member, wait)
+    return "{member} votes in {group}"
+
+
+async def _remove(replica: Replica, member: str, wait: float) -> str:
+    had_vote = any(each.name == member and each.is_voter for each in await replica.members())
+    await replica.remove_voter(member, wait)
+    if had_vote:
+        return "{member} votes no more in {group}"
+    return "{member} had no vote in {group}, and gets none until it is added"
+
+
+async def _transfer(replica: Replica, member: str, wait: float) -> str:
+    await replica.transfer(member, wait)
+    return "{member} leads {group}"
 
 
 def _of(used: int, most: int | None) -> str:

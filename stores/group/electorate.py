@@ -168,7 +168,8 @@ class Electorate:
 
     def _put(self, voters: Voters, removed: Sequence[str] = ()) -> None:
         """Put voters in force, and dismiss these names."""
-        dismissed = dismissed_after(self._journal.voters.dismissed, voters, removed)
+        before, declared = self._journal.voters.dismissed, self._wanted.names
+        dismissed = dismissed_after(before, voters, removed, declared)
         self._journal.append(VotersEntry(self._ballot.term, voters, dismissed))
 
     def replace(self) -> None:

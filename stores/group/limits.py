@@ -28,8 +28,8 @@ endpoint that may read could have so many learners that no majority would be hea
 
 DISMISSED_MAX: Final = 64
 """Names whose vote a person took, which each configuration carries; twice as many as there may be
-voters. One more takes the place of the name that was dismissed first: fleets in which each machine
-has a name of its own would never come to an end otherwise."""
+voters. One more takes the place of the first one that its leader was not given as a voter: fleets
+in which each machine has a name of its own would never come to an end otherwise."""
 
 JOURNAL_MAX: Final = 1_000_000
 """Entries that are kept for a follower in session that is behind; beyond, it takes a snapshot."""

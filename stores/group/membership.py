@@ -6,7 +6,7 @@ lost until it is replaced: removed first, then the new life added, in two entrie
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -75,14 +75,22 @@ class MemberStatus:
     """True if a person took its vote, and none has given it one again."""
 
 
-def dismissed_after(dismissed: Dismissed, voters: Voters, removed: Iterable[str] = ()) -> Dismissed:
+def dismissed_after(
+    dismissed: Dismissed,
+    voters: Voters,
+    removed: Iterable[str] = (),
+    declared: Collection[str] = (),
+) -> Dismissed:
     """Give the names without a vote by a person's word, where these are the voters from now on.
 
-    Names that were ``removed`` now are the latest ones; voters are none any more.
+    Names that were ``removed`` now are the latest ones; voters are none any more. Of too many the
+    first that are not ``declared`` are forgotten: the leader would give them no vote.
     """
     lives = {voter.name for voter in voters}
-    names = dict.fromkeys((*dismissed, *removed))
-    return tuple(name for name in names if name not in lives)[-DISMISSED_MAX:]
+    names = [name for name in dict.fromkeys((*dismissed, *removed)) if name not in lives]
+    spare = [name for name in names if name not in declared]
+    forgotten = spare[: max(0, len(names) - DISMISSED_MAX)]
+    return tuple(name for name in names if name not in forgotten)
 
 
 def next_voters(

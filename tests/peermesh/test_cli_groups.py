@@ -72,6 +72,11 @@ def tell(capsys, *arguments: str, code: int = 0) -> str:
     return out if code == 0 else err
 
 
+def removed(capsys, member: str) -> str:
+    assert run(["store", "remove", "cities", member, *WAIT]) == 0
+    return capsys.readouterr().err
+
+
 def members(capsys) -> dict[str, dict[str, object]]:
     lines = tell(capsys, "store", "members", "cities", "--json").splitlines()
     return {found["name"]: found for found in map(json.loads, lines)}
@@ -102,7 +107,9 @@ def test_a_replica_that_came_later_is_given_a_vote_and_loses_it(capsys) -> None:
         tell(capsys, "store", "add", "cities", "late")
         found = members(capsys)
         assert {name for name, each in found.items() if each["voter"]} == {"a", "late"}
-        tell(capsys, "store", "remove", "cities", "late")
+        assert removed(capsys, "late") == "late votes no more in cities\n"
+        assert "mistyped had no vote in cities" in removed(capsys, "mistyped")
+        assert "late had no vote in cities" in removed(capsys, "late")
         found = members(capsys)
         assert {name for name, each in found.items() if each["voter"]} == {"a"}
         human = tell(capsys, "store", "members", "cities")

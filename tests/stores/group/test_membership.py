@@ -176,6 +176,16 @@ def test_the_name_that_was_dismissed_first_is_forgotten_for_one_too_many():
     assert dismissed_after(names, (A,), ["x"]) == (*names[1:], "x")
 
 
+def test_a_declared_name_stays_dismissed_however_many_others_are():
+    """As of machines that have a new name each, or names that were mistyped."""
+    names, declared = tuple(map(str, range(DISMISSED_MAX))), frozenset({"0", "2"})
+    assert dismissed_after(names, (A,), ["x"], declared) == ("0", *names[2:], "x")
+    for number in range(DISMISSED_MAX):
+        names = dismissed_after(names, (A,), [f"y{number}"], declared)
+    assert len(names) == DISMISSED_MAX
+    assert names[:3] == ("0", "2", "y2")
+
+
 def test_a_member_whose_vote_a_person_took_is_not_given_it_in_any_life():
     lives = [MemberId("b", 1), MemberId("b", 2), C]
     known = Followers(VoterHistory(0, (A,), ("b",)))
