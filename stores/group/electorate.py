@@ -123,16 +123,20 @@ class Electorate:
         is_own = member == self._ballot.member
         return is_young or is_own or self._followers.is_in_touch(member, ticks)
 
+    def is_newer(self, member: MemberId, other: MemberId) -> bool:
+        """Tell whether a member came in touch after another one was heard last."""
+        return other != self._ballot.member and self._followers.is_newer(member, other)
+
     # -- changes ---------------------------------------------------------------------------------
 
-    def change(self, voters: Voters) -> ChangeRefusal | None:
+    def change(self, voters: Voters, *, is_dismissal: bool) -> ChangeRefusal | None:
         """Put the voters in force that a person asks for; ``None`` if that is done.
 
         One of them is added or removed. A majority of the new ones has to echo a round that began
-        after this was asked for: ask again while it is ``UNCONFIRMED``. The name of one that is
-        removed so is dismissed: no leader adds it by itself, before a person has added it.
+        after this was asked for: ask again while it is ``UNCONFIRMED``. With ``is_dismissal`` no
+        leader adds the name of one that is removed by itself, before a person has added it.
         """
-        before = self._journal.voters.current
+        before = self._journal.voters.current if is_dismissal else ()
         return self._change_to(voters, [each.name for each in before if each not in voters])
 
     def dismiss(self, name: str) -> ChangeRefusal | None:

@@ -132,6 +132,12 @@ class Followers:
             and (self.tick - follower.echoed_tick <= ticks)
         )
 
+    def is_newer(self, member: MemberId, other: MemberId) -> bool:
+        """Tell whether a member came in touch after another one was heard last."""
+        newer, older = self._known.get(member), self._known.get(other)
+        began = newer.touched_tick if newer is not None and newer.round else self.tick
+        return older is None or older.echoed_tick <= began
+
     def is_whole(self, member: MemberId) -> bool:
         """Tell whether a member is in session and whole, by its own word."""
         follower = self._known.get(member)

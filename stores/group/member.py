@@ -191,11 +191,13 @@ class Member(MemberParts):
         """Forget a read that its caller wants no more."""
         self._following.forget_read(caller)
 
-    def change(self, voters: Voters) -> tuple[ChangeRefusal | None, list[Effect]]:
-        """Add or remove one voter; says why not."""
+    def change(
+        self, voters: Voters, *, is_dismissal: bool = True
+    ) -> tuple[ChangeRefusal | None, list[Effect]]:
+        """Add or remove one voter, for its next life or as a ``is_dismissal``; says why not."""
         if self.leading is None or not self.leading.is_ready:
             return ChangeRefusal.NOT_READY, []
-        refusal = self.leading.electorate.change(voters)
+        refusal = self.leading.electorate.change(voters, is_dismissal=is_dismissal)
         return refusal, self._settle([])
 
     def dismiss(self, name: str) -> tuple[ChangeRefusal | None, list[Effect]]:

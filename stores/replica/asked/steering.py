@@ -99,9 +99,8 @@ def _carry_out(member: Member, steer: Steer) -> tuple[str | None, list[Effect]]:
             if found is None:
                 return f"no replica at an endpoint called {name} is in touch with the leader", []
             return _change(member.change((*voters, found.member)))
-        case Order.ADD if voter is not None and _is_replaced(member.leading.electorate, voter):
-            # In its next life it is added as the order is repeated.
-            return _change(member.change(tuple(each for each in voters if each != voter)))
+        case Order.ADD if voter is not None and _is_back(member.leading.electorate, voter):
+            return _make_room(member, member.leading.electorate, voter)
         case Order.REMOVE if voter is not None:
             return _change(member.change(tuple(each for each in voters if each != voter)))
         case Order.REMOVE if name not in member.journal.voters.dismissed:  # It may yet be declared.
@@ -110,6 +109,14 @@ def _carry_out(member: Member, steer: Steer) -> tuple[str | None, list[Effect]]:
             return "the change is not committed yet", []
         case _:
             return None, []
+
+
+def _make_room(member: Member, electorate: Electorate, voter: MemberId) -> tuple[str, list[Effect]]:
+    """Take the vote of a life that is gone: its next one is added as the order is repeated."""
+    if electorate.is_there(voter):
+        return f"{voter.name} is there again, and its last life may be there still", []
+    others = tuple(each for each in member.journal.voters.current if each != voter)
+    return _change(member.change(others, is_dismissal=False))
 
 
 def _hand_over(
@@ -136,8 +143,9 @@ def _newest(members: list[MemberStatus], name: str) -> MemberStatus | None:
     return min(found, key=lambda each: each.silent_ticks, default=None)
 
 
-def _is_replaced(electorate: Electorate, voter: MemberId) -> bool:
-    """Tell whether a voter is gone, and its next life in touch, as of one that has no file."""
+def _is_back(electorate: Electorate, voter: MemberId) -> bool:
+    """Tell whether another life of a voter is in touch, and the voter was not heard since."""
     found = _newest(electorate.members(), voter.name)
-    is_in_touch = found is not None and found.silent_ticks <= HEALTHY_TICKS
-    return is_in_touch and not electorate.is_there(voter)
+    if found is None or found.silent_ticks > HEALTHY_TICKS:
+        return False
+    return not electorate.is_there(voter) or electorate.is_newer(found.member, voter)

@@ -197,6 +197,22 @@ def test_a_member_whose_vote_a_person_took_is_not_given_it_in_any_life():
     assert [each.member for each in known.status((A,)) if each.is_dismissed] == lives[:2]
 
 
+def test_a_member_is_newer_than_one_that_was_not_heard_since_it_came(known):
+    assert known.is_newer(B, A), "neither was heard"
+    follow(known, A)
+    known.tick += 1
+    known.find(B)
+    assert known.is_newer(B, A)
+    assert not known.is_newer(A, B)
+    known.echo(B, 1)
+    known.echo(A, 1)
+    assert known.is_newer(B, A), "in one tick it is not known who was heard first"
+    known.tick += 1
+    assert known.is_newer(B, A)
+    known.echo(A, 2)
+    assert not known.is_newer(B, A)
+
+
 def test_a_leader_tells_of_each_voter_and_each_member_that_it_heard_of(known):
     follow(known, A, match=5)
     follow(known, B, match=3, is_whole=False)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from stores.group.electorate import HEALTHY_TICKS
+from stores.group.entries import VotersEntry
 from stores.group.membership import IN_TOUCH_TICKS, Wanted
 from stores.group.messages import Echo
 from stores.group.positions import MemberId
+from stores.group.roles import DEFAULT_TIMING
 from stores.group.words import Order
 from stores.replica.asked.steering import Steering, obey
 from tests.stores.group.disk import Disk, empty_file
@@ -133,11 +136,17 @@ def by_hand():
     return stage
 
 
+def start_anew(stage, name):
+    """Start a member without its ballot: another life of its name."""
+    stage.crash(name)
+    stage.ids[name] = life = MemberId(name, 1)
+    stage.disks[name] = Disk(life, empty_file())
+    stage.start(name)
+    return life
+
+
 def test_a_voter_that_no_leader_replaces_by_itself_is_given_its_vote_in_its_next_life(by_hand):
-    by_hand.crash("d")
-    by_hand.ids["d"] = life = MemberId("d", 1)
-    by_hand.disks["d"] = Disk(life, empty_file())
-    by_hand.start("d")
+    life = start_anew(by_hand, "d")
     by_hand.tick("abcde", times=2 * IN_TOUCH_TICKS, links=["abcde"], sync="abcde")
     assert life not in by_hand.members["a"].journal.voters.current
     assert steer(by_hand, (Order.ADD, "d"))[1] == [""]
@@ -156,3 +165,51 @@ def test_a_voter_that_is_there_or_has_no_next_life_in_touch_keeps_its_vote(by_ha
         by_hand.tick("abce", times=IN_TOUCH_TICKS, links=["abce"], sync="abce")
     assert steer(by_hand, (Order.ADD, "d"))[1] == [""]
     assert by_hand.members["a"].journal.voters.changed_at == before
+
+
+def test_what_asks_for_its_vote_as_soon_as_it_is_there_waits_until_its_last_life_counts_as_gone(
+    by_hand,
+):
+    life = start_anew(by_hand, "d")
+    by_hand.tick("abcde", times=2, links=["abcde"], sync="abcde")
+    assert "d is there again" in steer(by_hand, (Order.ADD, "d"), ticks=3)[1][0]
+    assert steer(by_hand, (Order.ADD, "d"), ticks=50)[1] == [""]
+    assert life in by_hand.members["a"].journal.voters.current
+
+
+def test_a_voter_that_only_pauses_keeps_its_vote_from_another_endpoint_of_its_name(by_hand):
+    leader, other = by_hand.members["a"], MemberId("d", 1)
+    before = leader.journal.voters.changed_at
+    by_hand.tick("abcde", times=DEFAULT_TIMING.timeout_ticks_max, links=["abcde"], sync="abcde")
+    by_hand.tick("abce", times=HEALTHY_TICKS + 1, links=["abce"], sync="abce")
+    by_hand.do("a", "receive", other, Echo(leader.ballot.term, leader.leading._rounds.round))
+    assert "d is there again" in steer(by_hand, (Order.ADD, "d"), ticks=0)[1][0]
+    assert steer(by_hand, (Order.ADD, "d"))[1] == [""]
+    assert leader.journal.voters.changed_at == before
+
+
+def test_a_name_is_not_dismissed_between_its_two_lives(by_hand):
+    """The order may break off before the second step, and meant no removal."""
+    start_anew(by_hand, "d")
+    by_hand.tick("abcde", times=IN_TOUCH_TICKS, links=["abcde"], sync="abcde")
+    steer(by_hand, (Order.ADD, "d"))
+    journal = by_hand.members["a"].journal
+    changes = [
+        (len(each.voters), each.dismissed)
+        for each in journal.payloads(journal.floor.index + 1, journal.end_index)
+        if isinstance(each, VotersEntry)
+    ]
+    assert changes == [(3, ()), (4, ())]
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_orders_that_contradict_each_other_as_a_life_is_replaced_come_to_an_end(
+    by_hand, is_reversed
+):
+    start_anew(by_hand, "d")
+    by_hand.tick("abcde", times=2 * IN_TOUCH_TICKS, links=["abcde"], sync="abcde")
+    orders = [(Order.ADD, "d"), (Order.REMOVE, "d"), (Order.ADD, "d")]
+    left = steer(by_hand, *(reversed(orders) if is_reversed else orders), ticks=60)[1]
+    assert left == ["", "", ""]
+    found = by_hand.members["a"].journal.voters
+    assert (voters(by_hand), found.dismissed) in [("abcd", ()), ("abc", ("d",))]

@@ -198,3 +198,22 @@ async def test_a_learner_says_that_it_takes_a_snapshot_and_deposes_no_leader_mea
         await groups.until(lambda: learner.statistics().trouble is None)
         assert await learner.get(8) == 8
         assert await group.await_leader() == leader
+
+
+async def test_what_has_nothing_yet_leads_by_force_once_all_that_voted_are_gone(
+    groups, monkeypatch
+) -> None:
+    monkeypatch.setattr(snapshots, "WINDOW_PARTS", 0)
+    monkeypatch.setattr(kept, "KEPT_ENTRIES", 0)
+    async with groups.open() as group:
+        for number in range(9):
+            await (await group["a"].put(number, number)).applied()
+        leader = await group.await_leader()
+        await groups.until(lambda: group[leader].part.core.member.journal.floor.index > 9)
+        learner = await group.learn("d")
+        await groups.until(lambda: "it takes a snapshot" in (learner.statistics().trouble or ""))
+        for name in "abc":
+            await group.stop(name)
+        await groups.until(lambda: learner.leader() is None)
+        await learner.promote(force=True, timeout=limit())
+        assert await learner.read("linear").get(8) is None

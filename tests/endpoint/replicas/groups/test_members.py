@@ -98,6 +98,23 @@ async def test_an_order_whose_caller_is_gone_is_given_no_more(groups) -> None:
         await (await group[third].put("k", 1)).applied()
 
 
+async def test_a_vote_that_is_asked_for_at_once_after_a_restart_is_that_of_the_new_life(
+    groups,
+) -> None:
+    """The last life may yet be there: that the name has a vote already means nothing."""
+    async with groups.open() as group:
+        leader = await group.await_leader()
+        await (await group.learn("d")).add_voter("d", limit())
+        await (await group.learn("e")).add_voter("e", limit())
+        await group.stop("d")
+        store = await group.learn("d")
+        await store.await_leader(limit())
+        await store.add_voter("d", limit())
+        found = group[leader].part.core.member.journal.voters
+        assert store.part.core.own in found.current
+        assert await voters(store) == ["a", "b", "c", "d", "e"]
+
+
 async def test_the_lead_is_handed_over_from_anywhere(groups) -> None:
     async with groups.open(names=("a", "b", "c", "d")) as group:
         leader = await group.await_leader()
