@@ -242,8 +242,10 @@ def test_a_node_leads_without_the_others_that_are_gone_for_good(capsys, nodes) -
     for name in found.keys() - {stays}:
         nodes[name].kill()
         nodes[name].wait()
-    events = (json.loads(line)["event"] for line in nodes[stays].stdout)
-    assert "replica_unled" in events  # a leader has to notice first
+    # A leader has to notice first. On a busy machine the node told of a slow beginning, too.
+    events = map(json.loads, nodes[stays].stdout)
+    unled = (each["reason"] for each in events if each["event"] == "replica_unled")
+    assert any("2 of 3 voters" in each for each in unled)
     assert run(["store", "promote", "cities", "--at", stays]) == ExitCode.FAILED
     err = capsys.readouterr().err
     assert "2 of 3 voters: " in err
