@@ -10,6 +10,13 @@ from stores.group.machine import Machine
 from stores.group.positions import Position
 
 
+class CannotApply(Exception):
+    """A committed entry does not go with the state here: its leader, or this member, is at fault.
+
+    The replica ends with it, and no other. To leave the entry out would be to differ in silence.
+    """
+
+
 class AppliedState:
     """A machine beside its journal. What is committed is applied at once, in order."""
 
@@ -28,13 +35,22 @@ class AppliedState:
         return self.journal.voters.changed_at <= self.commit
 
     def advance(self, commit: int) -> dict[int, object]:
-        """Apply what is committed now, and give the answers of actions by index."""
+        """Apply what is committed now, and give the answers of actions by index.
+
+        Raises ``CannotApply``.
+        """
         answers: dict[int, object] = {}
         while self.commit < commit:
             index = self.commit + 1
             entry = self.journal.entry(index)
             if isinstance(entry, ActionEntry):
-                answers[index] = self.machine.apply(Position(entry.term, index), entry.body)
+                position = Position(entry.term, index)
+                try:
+                    answers[index] = self.machine.apply(position, entry.body)
+                except Exception as error:
+                    raise CannotApply(
+                        f"entry {position} of the journal does not go with what is here: {error!r}"
+                    ) from error
             elif not isinstance(entry, VotersEntry):
                 self.clock.hear(entry.times)
             self.commit = index

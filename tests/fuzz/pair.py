@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from stores.effects import Multicast, Unicast
+from stores.group.applied_state import CannotApply
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
 from stores.group.member_parts import Stored
@@ -68,6 +69,8 @@ class Pair:
                 core.receive(sender, letter, self.now_ns)
             except DecodeError:
                 pass
+            except CannotApply:
+                return  # So its replica ends.
             self.master.flush(self.now_ns)
             self.clone.flush(self.now_ns)
             yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stores.group.applied_state import AppliedState
+from stores.group.applied_state import AppliedState, CannotApply
 from stores.group.clock import NO_TIMES
 from stores.group.effects import Snapshot
 from stores.group.entries import ActionEntry, LeadEntry
@@ -26,6 +26,20 @@ def test_a_snapshot_that_the_machine_refuses_changes_nothing():
     with pytest.raises(DecodeError):
         state.install(Snapshot(Position(1, 5), VOTERS, NO_TIMES, ()))
     assert (state.commit, state.journal.floor, state.journal.end) == (0, START, START)
+
+
+class Broken(Lists):
+    def apply(self, position, body):
+        if body == "b":
+            raise KeyError(body)
+
+
+def test_an_entry_that_the_machine_cannot_apply_is_named_and_those_before_it_count():
+    journal = Journal(START, VOTERS, [ActionEntry(1, each) for each in "abc"])
+    state = AppliedState(journal, Broken(), 0, NO_TIMES)
+    with pytest.raises(CannotApply, match=r"entry 1:2 of the journal does not .*: KeyError\('b'\)"):
+        state.advance(3)
+    assert state.commit == 1
 
 
 class Recorder(Lists):
