@@ -6,7 +6,7 @@ goes on with it. Two that do the same step at once do it twice, which changes no
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from peermesh.gateways.webhdfs.changes import discard
 from peermesh.gateways.webhdfs.contents import ALL_OF, STRETCH, collect_stretch
@@ -76,12 +76,24 @@ def _collect_directory(view: View, number: int) -> Batch:
     return batch if entries else batch.erase(garbage_key(number))
 
 
-def lost_upload(view: View, here: str, under_way: Collection[int]) -> Batch | None:
-    """Give up an upload that has ended, or whose gateway is gone; ``None`` if there is none.
+def lost_uploads(
+    view: View, here: str, under_way: Callable[[], Collection[int]]
+) -> Iterator[Batch | None]:
+    """Give up uploads that have ended, or whose gateway is gone: one of each page of notes.
 
-    Of the gateway ``here`` only those are not lost that are ``under_way``.
+    ``None`` for a page without any. Of the gateway ``here`` only those are not lost that are
+    ``under_way`` at that moment.
     """
-    for key, uploader in view.scan(UPLOADS_PREFIX, COLLECTED_COUNT):
+    last: Value | None = None
+    while notes := view.scan(UPLOADS_PREFIX, COLLECTED_COUNT, last):
+        last, _ = notes[-1]
+        yield _lost_upload(view, notes, here, under_way())
+
+
+def _lost_upload(
+    view: View, notes: Iterable[tuple[Value, Value]], here: str, under_way: Collection[int]
+) -> Batch | None:
+    for key, uploader in notes:
         number = _number(key)
         if uploader == here:
             is_lost = number not in under_way

@@ -381,12 +381,20 @@ class Service:
         if not self.is_active():
             return False
         await self._level()
-        lost = collection.lost_upload(self.tree.view, self._name, self.uploads.numbers)
-        batch = collection.next_step(self.tree.view) if lost is None else lost
+        batch = await self._give_up_lost() or collection.next_step(self.tree.view)
         if batch is None:
             return False
         await self._try(batch)  # Where a guard did not hold, another gateway was faster.
         return True
+
+    async def _give_up_lost(self) -> Batch | None:
+        """Give up an upload that is lost, if there is one; other requests have their turn."""
+        notes = collection.lost_uploads(self.tree.view, self._name, lambda: self.uploads.numbers)
+        for lost in notes:
+            if lost is not None:
+                return lost
+            await trio.lowlevel.checkpoint()
+        return None
 
     async def stay_present(self) -> None:
         """Have other gateways know that this one still has uploads under way, if it has."""

@@ -17,13 +17,15 @@ from peermesh.gateways.webhdfs.errors import Full, Impossible
 from peermesh.gateways.webhdfs.limits import (
     CHANGE_SECONDS,
     CHUNK_SIZE,
+    COLLECTED_COUNT,
     STALLED_SECONDS,
     UPLOAD_BATCH_CHUNKS,
 )
-from peermesh.gateways.webhdfs.nodes import gateway_key
+from peermesh.gateways.webhdfs.nodes import chunk_key, gateway_key, upload_key
 from peermesh.gateways.webhdfs.requests import Append, Create
 from peermesh.gateways.webhdfs.service import Service
 from peermesh.testing.time_limits import limit
+from stores.batch import Batch
 from tests.waiting import until
 
 NAME = "here"
@@ -107,6 +109,21 @@ async def test_an_upload_that_others_collected_when_all_had_come_says_so(store, 
     with pytest.raises(Impossible, match="silent in the store for too long"):
         await write(here, create(), pieces(3))
     assert await kinds(store) == ["children"]
+
+
+async def test_a_lost_upload_is_collected_behind_more_that_are_under_way(store):
+    count = 2 * COLLECTED_COUNT
+    begun = Batch().put(gateway_key("another"), True)
+    for number in range(count):
+        begun.put(upload_key(number), "another")
+    begun.put(upload_key(count), "gone").put(chunk_key(count, 0), b"some")
+    await (await store.batch(begun)).applied()
+    here = Service(store, NAME)
+    await here.prepare()
+    while await here.collect():
+        pass
+    found = await kinds(store)
+    assert (found.count("upload"), found.count("chunk")) == (count, 0)
 
 
 async def few(content: bytes) -> AsyncGenerator[bytes, None]:
