@@ -133,6 +133,7 @@ def check_create(tree: Tree, request: Create) -> Node | None:
 def rename(tree: Tree, request: Rename) -> Batch | None:
     """Move something; ``None`` if that has happened already, and only the answer was lost.
 
+    ``None`` also for a file that is moved to itself in HDFS's older style, where that succeeds.
     Raises ``NotFound``, ``AlreadyExists``, ``NotADirectory``, ``NotEmpty`` or ``Impossible``.
     """
     path, destination = request.path, request.destination
@@ -141,13 +142,16 @@ def rename(tree: Tree, request: Rename) -> Batch | None:
     if destination[: len(path)] == path and destination != path:
         raise Impossible(f"{path_text(path)} cannot be moved into itself")
     *above_source, moved = tree.walk(path)
-    if request.style is RenameStyle.CLASSIC and destination != path:
+    is_classic = request.style is RenameStyle.CLASSIC
+    if is_classic and destination != path:
         destination = _moved_into(tree, request, moved)
     *above, target = tree.walk(destination)
     if moved is None:
         if target is not None and target.came_from == path_text(path):
             return None
         raise NotFound(f"rename source {path_text(path)} is not found.")
+    if is_classic and destination == path and not moved.is_directory:
+        return None
     _check_target(tree, request, moved, target)
     source = above_source[-1]
     assert source is not None, "what is there is in a directory"

@@ -108,6 +108,20 @@ def test_a_rename_refuses_to_overwrite_in_both_styles(client):
     assert client.names("/") == ["0"]
 
 
+def test_a_file_may_be_renamed_to_itself_as_in_hdfs_and_a_directory_may_not(client):
+    client.create("/d/file", b"some", overwrite=False)
+    before = client.status("/d/file")
+    assert client.rename("/d/file", "/d/file") is True
+    assert client.rename("/d/file", "/d") is True
+    assert client.rename("/d", "/d") is False
+    for options in ("NONE", "OVERWRITE"):
+        with pytest.raises(RemoteException) as refused:
+            client.rename("/d/file", "/d/file", options)
+        assert refused.value.name == "FileAlreadyExistsException"
+    assert client.status("/d/file") == before
+    assert client.names("/d") == ["file"]
+
+
 @pytest.mark.parametrize("options", [None, "NONE"])
 def test_a_rename_whose_answer_was_lost_may_be_asked_again(client, options):
     client.create("/d/.tmp", b"some", overwrite=False)

@@ -124,6 +124,8 @@ class Model:
             if to[: len(path)] == path:
                 return refused
             to = to if is_repeated else (*to, path[-1])
+        if options is None and to == path and self.is_file(path):
+            return True
         if path not in self.nodes and to[: len(path)] != path:
             return True if to in self.nodes and self.origins.get(to) == path else refused
         if not self.may_move(path, to, options):
