@@ -288,6 +288,7 @@ class Reader(Bound):
         page = await self.scan(start, stop, prefix=prefix, limit=limit, revision=LATEST)
         yield page
         while page.continuation is not None:
+            await trio.lowlevel.checkpoint()  # A copy gives all pages at once.
             after, revision = page.continuation, page.revision
             page = await self.scan(
                 start, stop, prefix=prefix, limit=limit, after=after, revision=revision
@@ -306,6 +307,7 @@ class Reader(Bound):
             after = page.continuation
             if after is None:
                 return
+            await trio.lowlevel.checkpoint()
 
 
 # What reads of a copy wait for.

@@ -21,6 +21,7 @@ from endpoint.replicas.stores.watching import Commit
 from peermesh.testing.time_limits import limit
 from stores.batch import Batch
 from stores.history import ChangeOf
+from stores.scanning import PAGE_COUNT
 from stores.watches import TAKE_COUNT, Bookmark, Gap
 from tests.waiting import until
 from wire.decoding import decode
@@ -106,6 +107,33 @@ async def test_pages_are_of_one_revision_whatever_is_written_meanwhile() -> None
         assert [(decode(key), decode(each.value), each.revision) for key, each in raw.entries] == [
             (each.key, each.value, each.revision) for each in page
         ]
+
+
+async def test_others_have_their_turn_between_two_pages_of_a_copy() -> None:
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async with Endpoint() as endpoint, endpoint.attach_master("s") as master:
+        for begin in range(0, 4 * PAGE_COUNT, PAGE_COUNT):
+            batch = Batch()
+            for number in range(begin, begin + PAGE_COUNT):
+                batch.put(number, "some")
+            await (await master.batch(batch)).applied()
+        await master.scan()  # The keys are in order.
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(count_turns)
+            pages = [len(page) async for page in master.pages(limit=PAGE_COUNT // 2)]
+            of_pages, turns = turns, 0
+            entries = [entry.key async for entry in master.entries()]
+            nursery.cancel_scope.cancel()
+    assert pages == 8 * [PAGE_COUNT // 2]
+    assert entries == list(range(4 * PAGE_COUNT))
+    assert (of_pages >= 4, turns >= 2) == (True, True)
 
 
 async def test_a_page_has_what_entries_are_whether_or_not_any_of_them_expires() -> None:
