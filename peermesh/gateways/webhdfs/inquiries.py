@@ -91,7 +91,13 @@ def child_count(tree: Tree, node: Node) -> int:
 
 async def _list(tree: Tree, node: Node, entries: Entries) -> bytes:
     found = await entries(node) if node.is_directory else [("", node)]
-    return replies.file_statuses((name, child, child_count(tree, child)) for name, child in found)
+    pages = list[bytes]()
+    for begin in range(0, len(found), PAGE_COUNT):
+        page = found[begin : begin + PAGE_COUNT]
+        counted = ((name, child, child_count(tree, child)) for name, child in page)
+        pages.append(replies.statuses_page(counted))
+        await trio.lowlevel.checkpoint()  # All at once hold up a leader's heartbeats.
+    return replies.file_statuses(pages)
 
 
 def _list_page(tree: Tree, node: Node, start_after: str) -> bytes:

@@ -65,7 +65,8 @@ LISTED_COUNT_MAX: Final = 50_000
 """Entries of a directory that LISTSTATUS gives: the answer is one JSON text of some 15 MB."""
 
 PAGE_COUNT: Final = 1_000
-"""Entries in an answer of LISTSTATUS_BATCH, as in HDFS: 300 KB, and some milliseconds' work."""
+"""Entries in an answer of LISTSTATUS_BATCH, as in HDFS: 300 KB, and some milliseconds' work. Other
+listings are written in as long pages, and of those that are longer one is made at a time."""
 
 WALKED_COUNT_MAX: Final = 100_000
 """Files and directories that are counted for one GETCONTENTSUMMARY: half a second's work, of which

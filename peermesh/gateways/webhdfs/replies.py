@@ -24,10 +24,14 @@ def file_status(node: Node, child_count: int) -> bytes:
     return _body({"FileStatus": _status(node, "", child_count)})
 
 
-def file_statuses(entries: Iterable[tuple[str, Node, int]]) -> bytes:
-    """Answer LISTSTATUS, with name, node and number of children of each."""
-    statuses = [_status(node, name, count) for name, node, count in entries]
-    return _body({"FileStatuses": {"FileStatus": statuses}})
+def statuses_page(entries: Iterable[tuple[str, Node, int]]) -> bytes:
+    """Write a part of an answer to LISTSTATUS: name, node and number of children of each."""
+    return _body([_status(node, name, count) for name, node, count in entries])[1:-1]
+
+
+def file_statuses(pages: Iterable[bytes]) -> bytes:
+    """Answer LISTSTATUS, of which the pages are written."""
+    return b'{"FileStatuses":{"FileStatus":[%b]}}' % b",".join(pages)
 
 
 def _status(node: Node, name: str, child_count: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import random
 import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import count
 from typing import Final
 
@@ -31,6 +31,7 @@ from peermesh.gateways.webhdfs.limits import (
     CHANGE_SECONDS,
     ELECTION_SECONDS,
     LOOK_AGAIN_SECONDS,
+    PAGE_COUNT,
     UPLOAD_BATCH_CHUNKS,
 )
 from peermesh.gateways.webhdfs.listing import FileStore, listed
@@ -133,6 +134,7 @@ class Service:
         self.tree = Tree(StoreView(store))
         self.uploads = uploads.UploadBudget()
         self._turns = PathTurns()
+        self._long_listing = trio.Lock()
         self.has_garbage: Callable[[], None] = lambda: None
         """Called when there is something to collect."""
 
@@ -194,8 +196,11 @@ class Service:
                 return Reply(200, await inquiries.answer(self.tree, request, space, self._entries))
 
     async def _entries(self, directory: Node) -> list[tuple[str, Node]]:
-        with self._errors_told():
-            return await listed(self._store, self.tree, directory)
+        """List a directory; of those of more than a page one at a time, as each takes megabytes."""
+        is_long = self.tree.count(directory) > PAGE_COUNT
+        async with self._long_listing if is_long else nullcontext():
+            with self._errors_told():
+                return await listed(self._store, self.tree, directory)
 
     async def _change(self, request: Change) -> Reply:
         match request:

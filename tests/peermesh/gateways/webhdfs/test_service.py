@@ -12,7 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 from endpoint.replicas.stores.store import Store
 from peermesh import Backend, Endpoint
 from peermesh.gateways.refusals import Busy, Refusal
-from peermesh.gateways.webhdfs import service
+from peermesh.gateways.webhdfs import inquiries, service
 from peermesh.gateways.webhdfs.errors import Full, Impossible
 from peermesh.gateways.webhdfs.limits import (
     CHANGE_SECONDS,
@@ -21,8 +21,8 @@ from peermesh.gateways.webhdfs.limits import (
     STALLED_SECONDS,
     UPLOAD_BATCH_CHUNKS,
 )
-from peermesh.gateways.webhdfs.nodes import chunk_key, gateway_key, upload_key
-from peermesh.gateways.webhdfs.requests import Append, Create
+from peermesh.gateways.webhdfs.nodes import Node, chunk_key, gateway_key, upload_key
+from peermesh.gateways.webhdfs.requests import Append, Create, ListStatus
 from peermesh.gateways.webhdfs.service import Service
 from peermesh.testing.time_limits import limit
 from stores.batch import Batch
@@ -41,7 +41,7 @@ async def store() -> AsyncIterator[Store]:
 
 def create(name: str = "file", *, overwrite: bool = False) -> Create:
     return Create(
-        (name,),
+        tuple(name.split("/")),
         "ada",
         "644",
         overwrite=overwrite,
@@ -267,3 +267,51 @@ async def test_uploads_that_never_end_leave_room_for_those_that_end(store, mock_
     while await here.collect():
         pass
     assert (await kinds(store)).count("chunk") == 1 + 5
+
+
+async def test_a_long_listing_leaves_others_their_turn(store, monkeypatch):
+    monkeypatch.setattr(inquiries, "PAGE_COUNT", 10)
+    here, turns = Service(store, NAME), 0
+    await here.prepare()
+
+    async def found(_directory):
+        file = Node(1, False, 0, 0, 0, "ada", "644", 512)
+        return [(str(number), file) for number in range(100)]
+
+    async def count_turns():
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(count_turns)
+        answer = await inquiries.answer(here.tree, ListStatus(()), store.statistics(), found)
+        nursery.cancel_scope.cancel()
+    assert answer.count(b'"pathSuffix"') == 100
+    assert turns >= 5
+
+
+async def test_one_long_listing_is_made_at_a_time_and_short_ones_do_not_wait(store, monkeypatch):
+    monkeypatch.setattr(service, "PAGE_COUNT", 2)
+    here, under_way, may_end = Service(store, NAME), list[int](), trio.Event()
+    await here.prepare()
+    for name in "abc":
+        await write(here, create(f"long/{name}"), few(b"some"))
+    await write(here, create("short/a"), few(b"some"))
+
+    async def listed_late(_store, tree, directory):
+        count = tree.count(directory)
+        under_way.append(count)
+        if count > 1:
+            await may_end.wait()
+        return []
+
+    monkeypatch.setattr(service, "listed", listed_late)
+    async with trio.open_nursery() as nursery:
+        for name in ("long", "long", "short"):
+            nursery.start_soon(here.answer, ListStatus((name,)))
+        await wait_all_tasks_blocked()
+        assert sorted(under_way) == [1, 3]
+        may_end.set()
+    assert sorted(under_way) == [1, 3, 3]
