@@ -336,7 +336,7 @@ GATEWAYS = [
     ),
     Safeguard(
         "a lost upload is found behind those under way",
-        "who holds some hundred uploads fills a store with what nobody can delete",
+        "a client that holds some hundred uploads fills a store with what nothing can delete",
         "peermesh/gateways/webhdfs/collection.py",
         "    while notes := view.scan(UPLOADS_PREFIX, COLLECTED_COUNT, last):\n",
         "    if notes := view.scan(UPLOADS_PREFIX, COLLECTED_COUNT, last):\n",
