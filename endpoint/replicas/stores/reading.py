@@ -155,6 +155,8 @@ class CopySource:
             await self._freshness()
         await self._part.prepare_scan()
         page = self._part.table.scan(span, limit, revision, step)
+        if page.continuation is not None:  # Who goes on to the end holds nobody up until then.
+            await trio.lowlevel.checkpoint()
         return replace(page, rows=page.rows.dated(self._part.core.epoch_ns))
 
 
@@ -288,7 +290,6 @@ class Reader(Bound):
         page = await self.scan(start, stop, prefix=prefix, limit=limit, revision=LATEST)
         yield page
         while page.continuation is not None:
-            await trio.lowlevel.checkpoint()  # A copy gives all pages at once.
             after, revision = page.continuation, page.revision
             page = await self.scan(
                 start, stop, prefix=prefix, limit=limit, after=after, revision=revision
@@ -307,7 +308,6 @@ class Reader(Bound):
             after = page.continuation
             if after is None:
                 return
-            await trio.lowlevel.checkpoint()
 
 
 # What reads of a copy wait for.
