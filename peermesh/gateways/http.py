@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -34,6 +35,8 @@ other sites."""
 
 
 FIRST_BEYOND_ASCII: Final = 0x80
+
+_ABSOLUTE: Final = re.compile(rb"https?://[^/?]*", re.IGNORECASE)
 
 
 class Disconnected(MeshError):
@@ -118,7 +121,7 @@ class HttpConnection:
             await self._refuse(mistake)
             raise Disconnected(str(mistake))
         self._line, self._is_bodiless = _Line.BEHIND, event.method == b"HEAD"
-        return Head(event.method.decode("ascii"), event.target.decode("ascii"), headers)
+        return Head(event.method.decode("ascii"), _origin_form(event.target), headers)
 
     def _start_next(self) -> None:
         """Prepare for the next request, of which a part may have come already."""
@@ -263,3 +266,15 @@ def _escaped(line: bytes) -> bytes:
     return b"".join(
         bytes((byte,)) if byte < FIRST_BEYOND_ASCII else b"%%%02X" % byte for byte in line
     )
+
+
+def _origin_form(target: bytes) -> str:
+    """Give a target without scheme and host, which clients of proxies name (RFC 9112, 3.2.2).
+
+    Whose host that is, the header Host says, as without it.
+    """
+    found = _ABSOLUTE.match(target)
+    if found is None:
+        return target.decode("ascii")
+    rest = target[found.end() :].decode("ascii")
+    return rest if rest.startswith("/") else f"/{rest}"

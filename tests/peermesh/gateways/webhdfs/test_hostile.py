@@ -72,6 +72,17 @@ def test_heads_beyond_measure_are_refused(gateway, client, said, status):
     assert client.names("/") == []
 
 
+@pytest.mark.parametrize("place", ["http://localhost:1", "HTTPS://a.example"])
+def test_a_target_may_name_scheme_and_host_as_for_a_proxy(gateway, client, place):
+    client.make_directories("/a")
+    with dial(gateway) as other:
+        line = f"GET {place}{URL_PREFIX}/?op=LISTSTATUS HTTP/1.1\r\n"
+        other.sendall(line.encode() + HOST + b"Connection: close\r\n\r\n")
+        answer = read_all(other)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b'"pathSuffix":"a"' in answer
+
+
 def test_requests_that_do_not_wait_for_answers_are_answered_in_order(gateway, client):
     names = [f"/{number}" for number in range(50)]
     with dial(gateway) as hasty:
