@@ -93,7 +93,7 @@ def test_an_answer_to_a_comparison_of_another_leader_is_none() -> None:
     core = mesh.cores[leader]
     core.comparing.hear(mesh.where[other], mesh.cores[other].own, Looked(1, (0, 0, 0)))
     core.comparing.hear(mesh.where[other], mesh.cores[other].own, Looked(2, (0, 0, 0)))
-    mesh.take(leader, core.flush(mesh.now_ns))
+    mesh.tick()
     assert not mesh.verdicts(leader)
 
 
