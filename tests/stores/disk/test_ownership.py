@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from stores.disk.placed_runs import PlacedRuns
+from stores.disk.rows import RowDamaged
 from tests.stores.disk.log_replicas import LogReplicaKind
 from wire.errors import BackendFailure
 
@@ -60,16 +62,19 @@ def test_a_second_replica_of_a_log_takes_no_lock_off_the_first(logs, tmp_path):
     assert another_process_finds(path) == "READ"
 
 
-def test_a_file_that_was_refused_is_locked_no_longer(logs, tmp_path):
+def test_a_file_that_was_refused_is_locked_no_longer(logs, tmp_path, monkeypatch):
     path = tmp_path / "log.db"
     first = logs.make(path)
     first.load()
     for step, _ in logs.commits(40):
         first.commit(step)
     first.close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE runs SET timestamp = 6 WHERE id = (SELECT min(id) FROM runs)")
-    connection.close()
+
+    def meet_damage(_, connection):
+        rows = connection.execute("SELECT id FROM runs")
+        raise RowDamaged(f"run {next(rows)} is damaged")
+
+    monkeypatch.setattr(PlacedRuns, "places", meet_damage)
     with pytest.raises(BackendFailure, match="damaged") as refused:
         logs.make(path).load()
     assert refused.tb is not None, "which may hold what it met"
