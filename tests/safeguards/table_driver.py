@@ -63,7 +63,7 @@ DRIVER = [
     ),
     _driver(
         "what is still gathered has no outcome",
-        "a store is idle before what was asked last is applied",
+        "statistics leave out what was asked last, and it is never refused for want of a leader",
         f"{_FOLDER}/asked/outbox.py",
         "        return self._count + (not self._gathering.is_sealed)\n",
         "        return self._count\n",

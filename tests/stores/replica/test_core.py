@@ -355,6 +355,7 @@ def test_a_replica_is_idle_once_what_was_asked_last_is_applied() -> None:
     mesh.slow = set("a")
     core = mesh.cores["a"]
     core.requests.put(b"\x61k", b"\x01")
+    assert core.statistics().unanswered == 1
     mesh.take("a", core.begin_idle(1))
     assert IdleReached(1) not in mesh.told["a"], "the put is not even sent"
     mesh.take("a", core.flush(mesh.now_ns))
