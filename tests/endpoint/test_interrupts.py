@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import trio
 
+from endpoint import Endpoint
 from peermesh.testing.time_limits import limit
 
 ROOT = Path(__file__).parent.parent.parent
@@ -236,6 +238,19 @@ def test_a_second_interrupt_while_the_endpoint_works_is_not_lost(tmp_path: Path)
         _, said = process.communicate()
     assert process.returncode in (1, -signal.SIGINT)
     assert "KeyboardInterrupt" in said
+
+
+async def test_an_interrupt_in_a_task_of_the_endpoint_goes_to_the_main_task() -> None:
+    protected, done = list[bool](), trio.Event()
+
+    async def work() -> None:
+        protected.append(trio.lowlevel.currently_ki_protected())
+        done.set()
+
+    async with Endpoint() as endpoint:
+        endpoint.loop.tasks.start(work)
+        await done.wait()
+    assert protected == [True]
 
 
 @pytest.mark.parametrize("program", [IN_TRIO, IN_A_TASK], ids=["trio", "a task"])
