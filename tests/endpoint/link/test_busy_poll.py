@@ -311,8 +311,9 @@ async def test_who_streams_waits_for_no_answer() -> None:
         left, right = await two(world)
         stream = right.subscribe("/stream")
         await world.known()
+        await left.publish("/stream", bytes(100))
         await left.publish_batch([("/stream", bytes(100))] * 300)
-        for _ in range(300):
+        for _ in range(301):
             await stream.get()
         end = connection(left, right)
         end.busy_poll.begin(0)
