@@ -7,8 +7,11 @@ from random import Random
 import pytest
 
 from stores.effects import MasterFound, QuotaCrossed, ToProxy
-from stores.group.words import OUTSIDE, Ask, Leads, Seek
+from stores.group.codec import GroupCodec
+from stores.group.messages import ToFollower
+from stores.group.words import OUTSIDE, Answered, Ask, Leads, Seek
 from stores.log.bodies import ChangeRetention, Write
+from stores.log.codec import LogCodec
 from stores.log.limits import APPEND_COUNT_MAX, APPEND_SIZE_MAX, BLOCK_COUNT_MAX
 from stores.log.messages import Append, Requests
 from stores.log.partitions import Retention, Span
@@ -22,6 +25,8 @@ from tests.stores.replica.test_core import TICK_NS
 from wire.encoding import encode
 from wire.errors import DecodeError, ErrorCode, StoreClosed
 from wire.identifiers import EndpointId
+
+CODEC = GroupCodec(LogCodec())
 
 
 @pytest.fixture(params=[True, False], ids=["durable", "memory"])
@@ -92,6 +97,29 @@ def test_a_receipt_is_given_once_the_entry_is_read_where_it_was_asked_for(mesh):
             assert mesh.entries(name)[offset] == (name, value)
         mesh.work()
         assert dict(mesh.cores[name].machine.all_cursors())[name] == ((0, 4),)
+
+
+def test_an_answer_that_overtakes_its_entry_is_told_with_it(mesh):
+    name = others(mesh, mesh.lead())[0]
+    mesh.offset(name, mesh.append(name, "early"))  # Its writer is known from then on.
+    number = mesh.append(name, "late")
+    late, is_answered = [], False
+    while not is_answered:
+        mesh.tick()
+        while mesh.mail:
+            sender, to, payload = letter = mesh.mail.popleft()
+            content = CODEC.decode(payload).content
+            if to == name and isinstance(content, ToFollower):
+                late.append(letter)
+                continue
+            is_answered = is_answered or (to == name and isinstance(content, Answered))
+            mesh.take(to, mesh.cores[to].receive(mesh.where[sender], payload, mesh.now_ns))
+            mesh.flush(to)
+            mesh.write_all()
+    assert mesh.result(name, number) is None
+    mesh.mail += late
+    offset = mesh.offset(name, number)
+    assert mesh.entries(name)[offset] == "late"
 
 
 def test_as_many_requests_as_a_handle_has_room_for_reach_the_leader(mesh):
