@@ -136,9 +136,9 @@ async def test_a_role_without_hold_makes_no_publisher_wait(kit) -> None:
         reader = await world.add(credentials=called("watcher-1"), roles=ROLES)
         await world.peer(reader, publisher)
         queueing = Queueing(queue_size=QUEUE_SIZE)
+        clocks = own_clocks(kit, [publisher, reader])  # So from its beginning, with no tick.
         subscriber = reader.subscribe("/t", queue_size=queueing.queue_size)
         await world.known()
-        clocks = own_clocks(kit, [publisher, reader])
         size, count = 4 * KIB, 10_000
         with trio.fail_after(limit()):
             await publish_numbers(publisher, "/t", range(count), size)
