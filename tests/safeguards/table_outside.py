@@ -423,7 +423,7 @@ GATEWAYS = [
         "peermesh/gateways/webhdfs/joining.py",
         "    return batch.if_value(key, encode_node(place.node)).put(key, encode_node(node))\n",
         "    return batch.put(key, encode_node(node))\n",
-        ("tests/peermesh/gateways/webhdfs/test_operations.py",),
+        ("tests/peermesh/gateways/webhdfs/test_gateway.py",),
     ),
     Safeguard(
         "what is appended does not come where chunks are still collected",

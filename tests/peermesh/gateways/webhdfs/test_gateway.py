@@ -140,24 +140,29 @@ def test_a_rename_whose_answer_was_lost_may_be_asked_again(client, options):
 
 @pytest.fixture
 def slow_client(tmp_path):
-    """Give a client of a store on disk: a change is seen some time after it was decided."""
+    """Give two gateways of a store on disk, and a client: a change is decided before it is seen.
+
+    At one gateway those of one path take turns.
+    """
     with (
         blocking.Endpoint() as endpoint,
         endpoint.attach_master(
             "disk", blocking.Backend.SQLite, path=str(tmp_path / "disk.db")
         ) as store,
         blocking.serve_webhdfs(store) as gateway,
+        blocking.serve_webhdfs(store) as other,
         WebHDFSClient(gateway.host, gateway.port) as client,
     ):
-        yield gateway, client
+        yield (gateway, other), client
 
 
-def attempt_all(gateway, attempts):
+def attempt_all(gateways, attempts):
     """Make all attempts at the same time, each with a connection of its own; give the results."""
     results = [None] * len(attempts)
     start = threading.Barrier(len(attempts))
 
     def run(number):
+        gateway = gateways[number % len(gateways)]
         with WebHDFSClient(gateway.host, gateway.port) as own:
             own.status("/")
             start.wait()
@@ -176,22 +181,32 @@ def attempt_all(gateway, attempts):
 
 @pytest.mark.parametrize("options", [None, "NONE"])
 def test_of_many_that_rename_to_one_name_one_wins(slow_client, options):
-    gateway, client = slow_client
+    gateways, client = slow_client
     for number in range(16):
         client.create(f"/.tmp{number}", b"%d" % number, overwrite=False)
     attempts = [
         lambda own, number=number: own.rename(f"/.tmp{number}", "/offsets", options)
         for number in range(16)
     ]
-    results = attempt_all(gateway, attempts)
+    results = attempt_all(gateways, attempts)
     assert results.count(True) == 1
     assert set(results) == {True, False if options is None else "FileAlreadyExistsException"}
     assert client.open("/offsets") == b"%d" % results.index(True)
     assert len(client.names("/")) == 16
 
 
+def test_of_many_that_append_at_two_gateways_none_is_lost(slow_client):
+    gateways, client = slow_client
+    client.create("/file", b"", overwrite=False)
+    pieces = [bytes([number]) * 5 for number in range(16)]
+    attempts = [lambda own, piece=piece: own.append("/file", piece) for piece in pieces]
+    attempt_all(gateways, attempts)
+    whole = client.open("/file")
+    assert sorted(whole[at : at + 5] for at in range(0, len(whole), 5)) == pieces
+
+
 def test_two_directories_that_move_into_each_other_are_not_lost(slow_client):
-    gateway, client = slow_client
+    gateways, client = slow_client
     for number in range(8):
         a, b = f"/{number}/a", f"/{number}/b"
         client.make_directories(a)
@@ -200,21 +215,21 @@ def test_two_directories_that_move_into_each_other_are_not_lost(slow_client):
             lambda own, a=a, b=b: own.rename(a, f"{b}/a", "NONE"),
             lambda own, a=a, b=b: own.rename(b, f"{a}/b", "NONE"),
         ]
-        results = attempt_all(gateway, attempts)
+        results = attempt_all(gateways, attempts)
         assert sorted(map(str, results)) == ["FileNotFoundException", "True"]
         (kept,) = client.names(f"/{number}")
         assert len(client.names(f"/{number}/{kept}")) == 1
 
 
 def test_nothing_is_made_in_a_directory_while_it_is_deleted(slow_client):
-    gateway, client = slow_client
+    gateways, client = slow_client
     for number in range(8):
         client.make_directories(f"/{number}/d")
         attempts = [
             lambda own, number=number: own.delete(f"/{number}/d"),
             lambda own, number=number: own.make_directories(f"/{number}/d/e"),
         ]
-        deleted, made = attempt_all(gateway, attempts)
+        deleted, made = attempt_all(gateways, attempts)
         assert made is True, "it makes the directory anew, if it has to"
         assert client.names(f"/{number}/d") == ["e"]
         assert deleted in (True, "PathIsNotEmptyDirectoryException")
