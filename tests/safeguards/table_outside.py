@@ -346,8 +346,8 @@ GATEWAYS = [
         "the pages of a copy leave others their turn",
         "a listing of a large directory at the leader's gateway ends its lead",
         "endpoint/replicas/stores/reading.py",
-        "        if page.continuation is not None:  # Who goes on",
-        "        if False:  # Who goes on",
+        "        if page.continuation is not None:  # Other",
+        "        if False:  # Other",
         ("tests/endpoint/replicas/stores/test_store_reading.py",),
     ),
     Safeguard(

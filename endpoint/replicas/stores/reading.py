@@ -155,7 +155,7 @@ class CopySource:
             await self._freshness()
         await self._part.prepare_scan()
         page = self._part.table.scan(span, limit, revision, step)
-        if page.continuation is not None:  # Who goes on to the end holds nobody up until then.
+        if page.continuation is not None:  # Other tasks have a turn before the next one.
             await trio.lowlevel.checkpoint()
         return replace(page, rows=page.rows.dated(self._part.core.epoch_ns))
 

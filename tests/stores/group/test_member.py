@@ -1037,34 +1037,37 @@ def test_a_member_applies_what_both_journals_share_before_a_snapshot_that_leaves
     assert len(level(stage)) == 1
 
 
-def test_a_snapshot_that_leaves_out_what_a_member_lacks_is_refused():
-    stage, _, end = with_more_to_apply()
+def refuse_a_snapshot(stage, change, match):
+    """See that d refuses the snapshot that it is offered, with its head changed."""
     member = stage.members["d"]
     stage.do("a", "tick", stage.moment("a"))
     before = member.state.machine.digest(), member.journal.end
     stage.pass_on("ad", kinds=(Keepalive, Join))
     (admitted,) = mail_of(stage, Admitted, "d")
-    assert admitted.snapshot.after == end
-    head = replace(admitted.snapshot, after=end + 1)
+    head = change(admitted.snapshot)
     stage.deliver(stage.ids["a"], stage.ids["d"], replace(admitted, snapshot=head))
-    with pytest.raises(DecodeError, match=f"leaves out entries up to {end + 1}"):
+    with pytest.raises(DecodeError, match=match):
         stage.pass_on("ad", kinds=(SnapshotPart, SnapshotAck))
     assert (member.state.machine.digest(), member.journal.end) == before
+
+
+def test_a_snapshot_that_leaves_out_what_a_member_lacks_is_refused():
+    stage, _, end = with_more_to_apply()
+
+    def leave_out_more(head):
+        assert head.after == end
+        return replace(head, after=end + 1)
+
+    refuse_a_snapshot(stage, leave_out_more, f"leaves out entries up to {end + 1}")
 
 
 def test_a_snapshot_that_ends_before_what_is_committed_is_refused():
     stage, commit, _ = with_more_to_apply()
-    member = stage.members["d"]
-    stage.do("a", "tick", stage.moment("a"))
-    before = member.state.machine.digest(), member.journal.end
-    stage.pass_on("ad", kinds=(Keepalive, Join))
-    (admitted,) = mail_of(stage, Admitted, "d")
-    place = replace(admitted.snapshot.position, index=commit - 1)
-    head = replace(admitted.snapshot, position=place, after=0)
-    stage.deliver(stage.ids["a"], stage.ids["d"], replace(admitted, snapshot=head))
-    with pytest.raises(DecodeError, match=f"ends at {commit - 1}, and {commit} is committed here"):
-        stage.pass_on("ad", kinds=(SnapshotPart, SnapshotAck))
-    assert (member.state.machine.digest(), member.journal.end) == before
+
+    def end_sooner(head):
+        return replace(head, position=replace(head.position, index=commit - 1), after=0)
+
+    refuse_a_snapshot(stage, end_sooner, f"ends at {commit - 1}, and {commit} is committed here")
 
 
 def test_a_snapshot_acknowledgement_of_another_session_counts_for_nothing():

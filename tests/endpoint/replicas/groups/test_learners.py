@@ -176,18 +176,23 @@ async def test_a_learner_of_another_group_keeps_what_it_has(groups, tmp_path) ->
         assert await store.read("linear").get("of") == "the first"
 
 
+async def amid_a_snapshot(groups, group, monkeypatch):
+    """Give the leader, and a learner that gets no part of the snapshot which it needs."""
+    monkeypatch.setattr(snapshots, "WINDOW_PARTS", 0)
+    monkeypatch.setattr(kept, "KEPT_ENTRIES", 0)
+    for number in range(9):
+        await (await group["a"].put(number, number)).applied()
+    leader = await group.await_leader()
+    await groups.until(lambda: group[leader].part.core.member.journal.floor.index > 9)
+    return leader, await group.learn("d")
+
+
 async def test_a_learner_says_that_it_takes_a_snapshot_and_deposes_no_leader_meanwhile(
     groups, monkeypatch
 ) -> None:
     """What it has yet is nothing: a lead by force would have the voters lose all."""
-    monkeypatch.setattr(snapshots, "WINDOW_PARTS", 0)
-    monkeypatch.setattr(kept, "KEPT_ENTRIES", 0)
     async with groups.open() as group:
-        for number in range(9):
-            await (await group["a"].put(number, number)).applied()
-        leader = await group.await_leader()
-        await groups.until(lambda: group[leader].part.core.member.journal.floor.index > 9)
-        learner = await group.learn("d")
+        leader, learner = await amid_a_snapshot(groups, group, monkeypatch)
         trouble = rf"it takes a snapshot of {leader}: 0 of \d+ parts are here"
         await groups.until(lambda: re.search(trouble, learner.statistics().trouble or ""))
         with pytest.raises(NoQuorum, match=rf"{trouble}|{leader} leads, and nothing"):
@@ -203,14 +208,8 @@ async def test_a_learner_says_that_it_takes_a_snapshot_and_deposes_no_leader_mea
 async def test_what_has_nothing_yet_leads_by_force_once_all_that_voted_are_gone(
     groups, monkeypatch
 ) -> None:
-    monkeypatch.setattr(snapshots, "WINDOW_PARTS", 0)
-    monkeypatch.setattr(kept, "KEPT_ENTRIES", 0)
     async with groups.open() as group:
-        for number in range(9):
-            await (await group["a"].put(number, number)).applied()
-        leader = await group.await_leader()
-        await groups.until(lambda: group[leader].part.core.member.journal.floor.index > 9)
-        learner = await group.learn("d")
+        _, learner = await amid_a_snapshot(groups, group, monkeypatch)
         await groups.until(lambda: "it takes a snapshot" in (learner.statistics().trouble or ""))
         for name in "abc":
             await group.stop(name)
