@@ -5,14 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
-from endpoint.replicas.options import check_options, take_keys, take_path
+from endpoint.replicas.options import take_file_options, take_keys, take_path
 from stores.disk.ballot import SUFFIX, BallotFile, LoadedBallot, ballot_beside
 from stores.disk.founding import Founding
 from stores.disk.machine_meta import Meta
 from stores.disk.medium import Medium, PrivateMedium
 from stores.disk.rows import PLAIN, Codec
+from stores.disk.sqlite import FileOptions
 from stores.group.ballot import new_promises
 from stores.group.effects import Persist, SavePromises, StageParts, SyncMarks, WriteMark
 from stores.group.entries import Entry, latest_voters
@@ -96,15 +97,14 @@ class MemberFiles(ABC, Generic[RowsT]):
             from stores.disk.seals import Vault
 
             codec = Vault(path, keys)
-        check_options(options, self.what)
-        self._rows = self._open(codec, name, options)
+        self._rows = self._open(codec, name, take_file_options(options, self.what))
         self._medium = PrivateMedium(ballot_beside(path))
         self._ballot = BallotFile(self._medium, keys)
 
     # -- the machine's own -----------------------------------------------------------------------
 
     @abstractmethod
-    def _open(self, codec: Codec, name: str, options: dict[str, Any]) -> RowsT:
+    def _open(self, codec: Codec, name: str, options: FileOptions) -> RowsT:
         """Give the file in SQLite."""
 
     @abstractmethod

@@ -14,6 +14,7 @@ from stores.quota import BYTES_DEFAULT, DISK_BYTES_DEFAULT, ENTRIES_DEFAULT, Quo
 from wire.errors import BackendFailure, InvalidData
 
 if TYPE_CHECKING:
+    from stores.disk.sqlite import FileOptions, Synchronous
     from stores.sealing import StorageKeys
 
 _BROKERS: Final = {
@@ -35,8 +36,11 @@ def take_path(options: dict[str, object], what: str) -> str:
     return os.fsdecode(path)
 
 
-def check_options(options: Mapping[str, object], what: str) -> None:
-    """Raise ``BackendFailure`` for an option that no file has, and name its options."""
+def take_file_options(options: Mapping[str, object], what: str) -> FileOptions:
+    """Give how the file is kept, when path and keys are taken out.
+
+    Raises ``BackendFailure`` for an option that no file has, and for a value that one cannot have.
+    """
     from stores.disk.sqlite import OPTIONS
 
     known = [*OPTIONS, "key_file", "keys"]
@@ -45,6 +49,27 @@ def check_options(options: Mapping[str, object], what: str) -> None:
             raise BackendFailure(f"{what} has no option {name!r}: {_BROKERS[name]}")
         if name not in known:
             raise BackendFailure(f"{what} has no option {name!r}; there are {', '.join(known)}")
+    return {
+        "synchronous": _level(options.get("synchronous", "FULL")),
+        "is_integrity_checked": _flag(options, "is_integrity_checked"),
+        "upgrade": _flag(options, "upgrade"),
+    }
+
+
+def _level(given: object) -> Synchronous:
+    from stores.disk.sqlite import LEVELS
+
+    for level in LEVELS:
+        if level == given:
+            return level
+    raise BackendFailure(f"synchronous={given!r}: it is one of {', '.join(LEVELS)}")
+
+
+def _flag(options: Mapping[str, object], name: str) -> bool:
+    given = options.get(name, False)
+    if isinstance(given, bool):
+        return given
+    raise BackendFailure(f"{name}={given!r}: it is True or False")
 
 
 def take_keys(options: dict[str, object]) -> StorageKeys | None:

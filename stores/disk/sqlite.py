@@ -28,6 +28,7 @@ from wire.errors import BackendFailure, DecodeError, StoreError
 from wire.limits import MIB
 
 Synchronous = Literal["OFF", "NORMAL", "FULL", "EXTRA"]
+LEVELS: Final[tuple[Synchronous, ...]] = get_args(Synchronous)
 
 CHECKPOINT_PAGES: Final = 4_000
 """Pages in the log before SQLite moves them to the database: 16 MiB. Four times the default, as a
@@ -114,9 +115,6 @@ class SQLiteFile:
         """Remember the options (``FileOptions``); nothing is opened before ``loading``."""
         if not path:
             raise BackendFailure("an SQLite backend needs the option path=FILE")
-        if synchronous not in get_args(Synchronous):
-            allowed = ", ".join(get_args(Synchronous))
-            raise BackendFailure(f"synchronous={synchronous!r}: it is one of {allowed}")
         self.path = fspath(path)
         """As it was given, for sentences."""
         if self.path == ":memory:" or "\0" in self.path:

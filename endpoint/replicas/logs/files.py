@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from endpoint.replicas.files import Loaded, MemberFiles
 from stores.disk.founding import Founding
@@ -11,6 +10,7 @@ from stores.disk.lazy_rows import Books
 from stores.disk.log_files import LogReplicaRows
 from stores.disk.log_replica import SQLiteLogReplica
 from stores.disk.rows import Codec
+from stores.disk.sqlite import FileOptions
 from stores.group.effects import Persist, StageParts
 from stores.log.kept_runs import KeptRun, RunPlace
 from stores.log.parts import Part
@@ -22,7 +22,7 @@ class LogReplicaFiles(MemberFiles[LogReplicaRows]):
 
     what = "a log in SQLite"
 
-    def _open(self, codec: Codec, name: str, options: dict[str, Any]) -> LogReplicaRows:
+    def _open(self, codec: Codec, name: str, options: FileOptions) -> LogReplicaRows:
         return SQLiteLogReplica(self.path, codec, name, **options)
 
     def _load(self, founding: Founding) -> tuple[Loaded, Sequence[Part]]:

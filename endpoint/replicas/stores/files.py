@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from endpoint.replicas.disk import log_failure
 from endpoint.replicas.files import Loaded, MemberFiles
@@ -11,6 +10,7 @@ from stores.disk.founding import Founding
 from stores.disk.lazy_rows import Slice
 from stores.disk.replica import ReplicaRows, SQLiteReplica
 from stores.disk.rows import Codec
+from stores.disk.sqlite import FileOptions
 from stores.group.effects import Persist, Promises, SavePromises, Snapshot
 from stores.replica.effects import Rows, ToDisk
 from stores.replica.lazy import installed, restored
@@ -24,7 +24,7 @@ class ReplicaFiles(MemberFiles[ReplicaRows]):
 
     what = "an SQLite store"
 
-    def _open(self, codec: Codec, name: str, options: dict[str, Any]) -> ReplicaRows:
+    def _open(self, codec: Codec, name: str, options: FileOptions) -> ReplicaRows:
         return SQLiteReplica(self.path, TableCodec(), codec, name, **options)
 
     def _load(self, founding: Founding) -> tuple[Loaded, Sequence[Part]]:

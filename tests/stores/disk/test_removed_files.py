@@ -95,36 +95,3 @@ async def test_a_file_is_found_wherever_the_process_goes(
             monkeypatch.chdir(tmp_path / "elsewhere")
             await (await store.put("a", 1)).applied()
         assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == []
-
-
-@pytest.mark.parametrize("option", ["journal_size", "Path"])
-async def test_an_unknown_option_is_told_with_those_that_there_are(
-    tmp_path: Path, option: str
-) -> None:
-    options = {"path": tmp_path / "s.db", option: "x"}
-    async with Endpoint() as endpoint:
-        with pytest.raises(BackendFailure, match=f"no option '{option}'; there are") as found:
-            await endpoint.attach_master("s", Backend.SQLite, **options)
-        assert "synchronous" in str(found.value)
-        assert "__init__" not in str(found.value)
-        with pytest.raises(BackendFailure, match=f"no option '{option}'; there are"):
-            await endpoint.attach_log("l", (), 1, Backend.SQLite, **options)
-
-
-@pytest.mark.parametrize(
-    ("option", "advice"),
-    [
-        ("journal_mode", "which is Broker's WAL: leave it out"),
-        ("failure_mode", "which is Broker's FAIL: leave it out"),
-        ("integrity_check", "it is is_integrity_checked=True here"),
-    ],
-)
-async def test_an_option_of_broker_is_refused_with_what_stands_for_it(
-    tmp_path: Path, option: str, advice: str
-) -> None:
-    options = {"path": tmp_path / "s.db", option: "x"}
-    async with Endpoint() as endpoint:
-        with pytest.raises(BackendFailure, match=advice):
-            await endpoint.attach_master("s", Backend.SQLite, **options)
-        with pytest.raises(BackendFailure, match=advice):
-            await endpoint.attach_log("l", (), 1, Backend.SQLite, **options)

@@ -189,12 +189,6 @@ def refusal(path, make: MakeStore = StoreFile, **options) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("options", [{"synchronous": "full"}, {"synchronous": 2}])
-def test_unknown_options_are_refused_at_once(path, options):
-    with pytest.raises(BackendFailure, match="OFF, NORMAL, FULL, EXTRA"):
-        StoreFile(path, **options)
-
-
 def test_a_path_is_required():
     with pytest.raises(BackendFailure, match="path"):
         StoreFile("")
