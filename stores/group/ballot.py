@@ -57,8 +57,7 @@ class Marks:
 
     def __init__(self, slots: Slots) -> None:
         """Take what was read after a sync: ``None`` is a slot that cannot be read."""
-        readable = [slot for slot in slots if slot is not None]
-        latest = max(readable, key=lambda slot: slot.number, default=None)
+        latest = _latest(slots)
         self.mark = latest.mark if latest is not None else None
         self.number = latest.number if latest is not None else 0
         self.synced_number = self.number
@@ -87,6 +86,17 @@ class Marks:
         self._syncing = None
         self.synced_number = number
         self._safe = _other(self._safe, self._open)
+
+
+def latest_mark(slots: Slots) -> Position | None:
+    """Give the mark that counts: ``START`` if nothing was noted, ``None`` if none can be read."""
+    latest = _latest(slots)
+    return None if latest is None else latest.mark
+
+
+def _latest(slots: Slots) -> Slot | None:
+    readable = [slot for slot in slots if slot is not None]
+    return max(readable, key=lambda slot: slot.number, default=None)
 
 
 def _other(*slots: int) -> int:

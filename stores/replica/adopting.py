@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from stores.group.member import Member
 from stores.group.messages import LeaderMessage
-from stores.group.positions import START, MemberId
+from stores.group.positions import START, MemberId, Position
 from stores.group.terms import is_forced
 from stores.group.words import Aim, Cede, Greeting, JournalEnd, Letter
 from stores.replica.asked.errands import CarryOut
@@ -86,12 +86,20 @@ class Adoption:
         own = self._standing
         self._known.update(announced)
         held = Held(own.own, own.group, own.held(made))
-        mark = (
-            None if made is None or made.ballot.is_whole else made.ballot.mark or made.journal.end
-        )
+        mark = None if made is None else self._mark_of(made)
         self._claim, self._source, self._ticks = Claim(held, self._known, mark), None, 0
         self._ask()
         self._look()
+
+    def _mark_of(self, made: Member) -> Position | None:
+        """Give how far a master had acknowledged that may lack something of it.
+
+        One that was killed while it took over what a clone had noted nothing; it lacks nothing as
+        long as nothing came.
+        """
+        mark = made.ballot.mark or made.journal.end
+        is_new = mark == self._standing.held(made) == START
+        return None if made.ballot.is_whole or is_new else mark
 
     def hear_journal_end(self, sender: EndpointId, letter: Letter, told: JournalEnd) -> None:
         """Take in what a clone says; a master that holds nothing begins anew for its sake."""

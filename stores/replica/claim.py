@@ -56,7 +56,8 @@ class Claim:
     def __init__(self, own: Held, announced: Collection[EndpointId], mark: Position | None) -> None:
         """Ask the ``announced`` clones.
 
-        ``mark`` is set for a master whose file lacks something: that far it has acknowledged.
+        ``mark`` is set for a master whose file lacks something: that far it has acknowledged. It is
+        before the file's end for one that ended while it took over what a clone had.
         """
         self._own = own
         self._mark = mark
@@ -122,10 +123,17 @@ class Claim:
     def _wanted(self) -> Position:
         """The least end of a clone's journal that is taken over."""
         if self._mark is not None:
-            return self._mark
+            return max(self._mark, self._own.end)
         return Position(self._own.end.term, self._own.end.index + 1)
 
     def _explain(self, best: Position) -> str:
+        assert self._mark is not None, "something is missing"
+        if self._mark < self._own.end:
+            return (
+                f"it ended while it took over what a clone had, its file may lack the rest after"
+                f" {self._own.end}, and no clone in reach has as much: start that clone; fresh=True"
+                " leads with what the file has"
+            )
         if self._mark == self._own.end:
             return (
                 "another master took over since its file was written, and no clone of that one is"

@@ -97,7 +97,10 @@ class Life(Facts, ABC):
         if not self._is_closed:
             self.group = begin.group
             stored = replace(self._beginning.stored, entries=begin.entries)
-            self._start_member(self._make_member(stored))
+            member = self._make_member(stored)
+            if self.adoption.is_under_way and not self.is_volatile:
+                member.ballot.doubt()  # Its file knows of a part only, if it ends meanwhile.
+            self._start_member(member)
             self._arrival.greet()
 
     def _make_member(self, stored: Stored) -> Member:
@@ -248,8 +251,11 @@ class Life(Facts, ABC):
 
     def tell_of(self, effect: grouped.Effect) -> None:
         """Have a person know of it; a master that would take over another history ends."""
+        is_adopting = self.adoption.is_under_way
+        if isinstance(effect, grouped.WholenessChanged) and is_adopting:
+            return  # It is what a master that takes over comes to, and no matter for a person.
         super().tell_of(effect)
-        if isinstance(effect, grouped.HistoryConflict) and self.adoption.is_under_way:
+        if isinstance(effect, grouped.HistoryConflict) and is_adopting:
             advice = (
                 f"fresh=True leads with them, promote(force=True) at {effect.leader.name} without"
             )

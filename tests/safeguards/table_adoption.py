@@ -8,6 +8,7 @@ _CLAIM = ("tests/stores/replica/test_claim.py",)
 _WORLD = ("tests/stores/replica/test_handing_over.py",)
 _MEMBER = ("tests/stores/group/test_member.py",)
 _STORES = ("tests/endpoint/replicas/stores/test_adoption.py",)
+_HALF_MADE = ("tests/endpoint/replicas/logs/test_half_made_leads.py",)
 _COMPARING = ("tests/stores/replica/test_comparing.py",)
 _FOLDER = "stores/replica"
 
@@ -39,9 +40,33 @@ ADOPTION = [
         "a regressed master takes over from none that lacks what it acknowledged",
         "what a receipt was given for is lost, and the master says nothing",
         f"{_FOLDER}/claim.py",
-        "        if self._mark is not None:\n            return self._mark\n",
+        "        if self._mark is not None:\n            return max(self._mark, self._own.end)\n",
         "",
         _CLAIM,
+    ),
+    _kept(
+        "a master that ended while it took over goes on with no less than it has",
+        "entries that had come already are lost for those of a clone that has less",
+        f"{_FOLDER}/claim.py",
+        "            return max(self._mark, self._own.end)\n",
+        "            return self._mark\n",
+        _CLAIM,
+    ),
+    _kept(
+        "a file that is filled by what clones hold says so until it has all of it",
+        "its master is killed meanwhile, and leads with a part the next time",
+        f"{_FOLDER}/life.py",
+        "                member.ballot.doubt()",
+        "                pass",
+        _HALF_MADE,
+    ),
+    _kept(
+        "a keeper that was killed while it took over is known by its ballot",
+        "its file looks like a follower's, and a person has to sort it out",
+        "endpoint/replicas/logs/attachments.py",
+        "    return is_promoted or is_taking_over or is_without_its_ballot\n",
+        "    return False\n",
+        _HALF_MADE,
     ),
     _kept(
         "a clone that said what it holds hears no older leader",

@@ -20,10 +20,13 @@ from endpoint.replicas.part import Single
 from endpoint.replicas.parts import NamedTopics, topics_of
 from endpoint.replicas.runner import Host
 from endpoint.surroundings import Surroundings
+from stores.group.ballot import latest_mark
 from stores.group.codec import GroupCodec
 from stores.group.entries import latest_voters
 from stores.group.member_parts import Stored
 from stores.group.membership import Declared
+from stores.group.positions import START
+from stores.group.terms import is_of_another_lead
 from stores.log.codec import LogCodec
 from stores.log.machine import LogMachine
 from stores.log.rights import right_of
@@ -185,9 +188,24 @@ class LogAttachments(Attachments[LogCore, LogMachine, "LogReplicaFiles", LogPart
 
 
 def _leads(stored: Stored) -> bool | None:
-    """Tell whether what is stored led the log, as its voter; ``None`` if it has nothing of one."""
+    """Tell whether what is stored led the log, as its voter; ``None`` if it may do either.
+
+    So it is with a file that has nothing, or was to lead when its endpoint was killed.
+    """
     voters = latest_voters(stored.voters, stored.entries)
-    return stored.promises.member in voters if voters else None
+    if stored.promises.member in voters:
+        return True
+    return False if voters and not _was_to_lead(stored) else None
+
+
+def _was_to_lead(stored: Stored) -> bool:
+    """Tell whether a ballot is of one that was to lead, which its journal does not say yet."""
+    promises = stored.promises
+    last = max((entry.term for entry in stored.entries), default=stored.floor.term)
+    is_promoted = promises.vote == promises.member and is_of_another_lead(promises.term, last)
+    is_taking_over = not promises.is_whole and latest_mark(stored.slots) == START
+    is_without_its_ballot = promises.starts == 0
+    return is_promoted or is_taking_over or is_without_its_ballot
 
 
 async def _collect(log: Log, subscriber: Subscriber) -> None:

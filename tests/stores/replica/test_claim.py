@@ -97,6 +97,18 @@ def test_a_regressed_master_takes_over_from_none_that_lacks_what_it_acknowledged
         assert made.is_over
 
 
+@pytest.mark.parametrize("index", [3, 4, 5, 6])
+def test_one_that_ended_while_it_took_over_goes_on_with_no_less_than_it_has(index: int) -> None:
+    made = claim(Held(OWN, G, Position(1, 5)), held(index), mark=START)
+    decision = made.decide()
+    if index < 5:
+        assert isinstance(decision, Refuse)
+        assert decision.code is ErrorCode.REPLICA_REGRESSED
+        assert "its file may lack the rest after 1:5" in decision.text
+    else:
+        assert decision == TakeOver(CLONES[0], held(index))
+
+
 held_ones = st.builds(
     held,
     index=st.integers(0, 5),

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
-import sqlite3
-import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
@@ -21,13 +18,13 @@ from peermesh.testing.time_limits import limit
 from stores.disk.ballot import SUFFIX, BallotFile
 from stores.disk.medium import PrivateMedium
 from stores.disk.replica import SQLiteReplica
-from stores.disk.sqlite import SQLiteFile
 from stores.group.entries import latest_voters
 from stores.replica.beginning import Beginning
 from stores.table.parts import EntriesPart
 from tests.endpoint.gates import FOUNDING
+from tests.endpoint.replicas.pictures import Pictures
 from tests.endpoint.replicas.stores.test_promotion import two_endpoints
-from wire.errors import BackendFailure
+from wire.errors import BackendFailure, ReplicaRegressed
 
 COUNT = 20
 
@@ -96,43 +93,6 @@ async def test_a_promotion_that_fails_is_tried_again_with_the_same_file(
 # -- killed ----------------------------------------------------------------------------------------
 
 
-class Pictures:
-    """Copies of a folder, one before each step that writes to it: a kill there leaves just that."""
-
-    def __init__(self, folder: Path, into: Path) -> None:
-        self._folder, self._into = folder, into
-        self._lock = threading.Lock()
-        self.taken: list[Path] = []
-
-    def take(self) -> None:
-        with self._lock:
-            picture = self._into / f"{len(self.taken)}"
-            shutil.copytree(self._folder, picture)
-            self.taken.append(picture)
-
-    def watch(self, patch: pytest.MonkeyPatch) -> None:
-        """Take one before each statement of SQL, and each call that moves, removes or writes."""
-        connect = SQLiteFile.connect
-
-        def watched(file: SQLiteFile) -> sqlite3.Connection:
-            connection = connect(file)
-            connection.set_trace_callback(lambda _: self.take())
-            return connection
-
-        patch.setattr(SQLiteFile, "connect", watched)
-        for place, name in [(os, "replace"), (os, "unlink"), (os, "pwrite")]:
-            patch.setattr(place, name, self._before(getattr(place, name)))
-        for name in ("replace", "sync"):
-            patch.setattr(PrivateMedium, name, self._before(getattr(PrivateMedium, name)))
-
-    def _before(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*arguments: Any, **options: Any) -> Any:
-            self.take()
-            return step(*arguments, **options)
-
-        return run
-
-
 def opened(path: Path) -> tuple[Beginning, int]:
     """Give what a file begins with, and the number of its entries."""
     with closing(ReplicaFiles("s", {"path": path}, is_renamed=True)) as files:
@@ -163,10 +123,7 @@ def is_complete(path: Path) -> bool:
 async def test_a_promotion_that_is_killed_anywhere_has_all_or_is_done_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: tuple[Step, bool] | None
 ) -> None:
-    folder, into = tmp_path / "here", tmp_path / "pictures"
-    folder.mkdir()
-    into.mkdir()
-    pictures, filled = Pictures(folder, into), list[Any]()
+    pictures, filled = Pictures(tmp_path), list[Any]()
     fill = ReplicaFiles.fill
 
     def noted(files: ReplicaFiles, *arguments: Any) -> Any:
@@ -180,7 +137,7 @@ async def test_a_promotion_that_is_killed_anywhere_has_all_or_is_done_again(
                 fail_once(patch, failing[0], is_done=failing[1])
             pictures.watch(patch)
             try:
-                await clone.promote(Backend.SQLite, path=folder / "s.db")
+                await clone.promote(Backend.SQLite, path=pictures.folder / "s.db")
             except BackendFailure:
                 assert failing is not None
     founding, _, promises = filled[0]
@@ -238,10 +195,7 @@ async def test_a_file_that_took_the_place_of_a_promoted_one_is_not_removed(
 async def test_a_master_that_is_killed_while_it_takes_over_is_no_learner_of_a_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, into = tmp_path / "here", tmp_path / "pictures"
-    folder.mkdir()
-    into.mkdir()
-    pictures = Pictures(folder, into)
+    pictures = Pictures(tmp_path)
     async with two_endpoints() as pair:
         await pair.join()
         first, clone = await pair.left.attach_master("s"), await pair.right.attach_clone("s")
@@ -251,7 +205,7 @@ async def test_a_master_that_is_killed_while_it_takes_over_is_no_learner_of_a_gr
         await first.close()
         with monkeypatch.context() as patch:
             pictures.watch(patch)
-            await pair.left.attach_master("s", Backend.SQLite, path=folder / "s.db")
+            await pair.left.attach_master("s", Backend.SQLite, path=pictures.folder / "s.db")
 
     def names_another(picture: Path) -> bool:
         """Tell whether the one voter is the first master still: what changes that is not there."""
@@ -263,5 +217,7 @@ async def test_a_master_that_is_killed_while_it_takes_over_is_no_learner_of_a_gr
 
     picture = next(filter(names_another, pictures.taken))
     async with Endpoint() as endpoint:
-        master = await endpoint.attach_master("s", Backend.SQLite, path=picture / "s.db")
-        assert len(await master.keys()) == COUNT
+        with pytest.raises(ReplicaRegressed, match="ended while it took over what a clone had"):
+            await endpoint.attach_master("s", Backend.SQLite, path=picture / "s.db")
+        told = await endpoint.attach_master("s", Backend.SQLite, path=picture / "s.db", fresh=True)
+        assert len(await told.keys()) == COUNT
