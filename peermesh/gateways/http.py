@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
@@ -21,6 +21,7 @@ from peermesh.gateways.limits import (
     RECEIVE_SIZE,
     SEND_SECONDS,
 )
+from peermesh.gateways.refusals import InvalidRequest
 from wire.errors import MeshError
 
 Headers = Sequence[tuple[str, str]]
@@ -159,14 +160,20 @@ class HttpConnection:
             self._take(await self._receive())
 
     async def body(self) -> AsyncGenerator[bytes, None]:
-        """Give the body of the request, piece by piece; raises ``Disconnected`` in the middle."""
+        """Give the body of the request, piece by piece.
+
+        Raises ``InvalidRequest`` where it is malformed, and ``Disconnected`` in the middle.
+        """
         if self._http.they_are_waiting_for_100_continue:
             await self._send(h11.InformationalResponse(status_code=100, headers=[]))
         try:
             while isinstance(event := await self._next_event(), h11.Data):
                 yield bytes(event.data)
         except h11.RemoteProtocolError as error:
-            raise Disconnected(str(error)) from error
+            _, has_ended = self._http.trailing_data
+            if has_ended:
+                raise Disconnected(str(error)) from error
+            raise InvalidRequest(f"the body is malformed: {error}") from error
         if not isinstance(event, h11.EndOfMessage):
             raise Disconnected("the connection ended in the middle of a body")
 
@@ -218,7 +225,7 @@ class HttpConnection:
         if self._http.they_are_waiting_for_100_continue:
             return
         drained = 0
-        with trio.move_on_after(DRAIN_SECONDS):
+        with trio.move_on_after(DRAIN_SECONDS), suppress(InvalidRequest):
             async with aclosing(self.body()) as body:
                 async for data in body:
                     drained += len(data)

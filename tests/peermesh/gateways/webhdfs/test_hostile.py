@@ -72,6 +72,43 @@ def test_heads_beyond_measure_are_refused(gateway, client, said, status):
     assert client.names("/") == []
 
 
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("first", [b"", b"3\r\nabc\r\n"], ids=["at once", "behind another one"])
+@pytest.mark.parametrize(
+    "chunk",
+    [b"no number\r\n", b"-1\r\n", b"3\r\nabcd\r\n", b"1" * 21 + b"\r\n", b"0\r\n: no name\r\n\r\n"],
+    ids=["no size", "a negative size", "more than its size", "a huge size", "a bad trailer"],
+)
+def test_a_malformed_chunk_is_answered_and_ends_the_connection(gateway, client, chunk, first):
+    with dial(gateway) as bad:
+        bad.sendall(PUT + CHUNKED + first + chunk + GET + b"\r\n")
+        answer = read_all(bad)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"Connection: close" in answer
+    assert b"the body is malformed" in answer
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert client.names("/") == []
+
+
+def test_a_refused_upload_with_a_malformed_chunk_is_told_of_its_refusal(gateway, client):
+    client.create("/a", b"here already", overwrite=False)
+    with dial(gateway) as bad:
+        bad.sendall(PUT + CHUNKED + b"no number\r\n")
+        answer = read_all(bad)
+    assert answer.startswith(b"HTTP/1.1 403 ")
+    assert b"already exists" in answer
+
+
+def test_an_upload_that_ends_within_a_chunk_has_no_answer(gateway, client):
+    with dial(gateway) as cut:
+        cut.sendall(PUT + CHUNKED + b"5\r\nab")
+        cut.shutdown(socket.SHUT_WR)
+        assert read_all(cut) == b""
+    assert client.names("/") == []
+
+
 @pytest.mark.parametrize("place", ["http://localhost:1", "HTTPS://a.example"])
 def test_a_target_may_name_scheme_and_host_as_for_a_proxy(gateway, client, place):
     client.make_directories("/a")
