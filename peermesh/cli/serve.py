@@ -141,7 +141,7 @@ class _Server:
         With ``voters`` it is a replica: a learner if there are none, and else as they say.
         """
         try:
-            from peermesh.gateways.webhdfs.limits import ELECTION_SECONDS
+            from peermesh.gateways.webhdfs.limits import WAIT_SECONDS
             from peermesh.gateways.webhdfs.serving import open_gateway
         except ImportError as error:
             text = "this needs HTTP: pip install 'peermesh[http]'"
@@ -153,7 +153,7 @@ class _Server:
                 store: Store | ReplicaStore
                 if voters is not None:
                     store = replica = await endpoint.attach_replica(
-                        name, **voters._asdict(), patience=ELECTION_SECONDS, **in_file(path)
+                        name, **voters._asdict(), patience=WAIT_SECONDS, **in_file(path)
                     )
                     offer_store_replica(endpoint, name, replica)
                 elif is_clone:

@@ -285,12 +285,48 @@ BROKERS = [
     ),
 ]
 
+_WEBHDFS = "peermesh/gateways/webhdfs"
+_WEBHDFS_TESTS = "tests/peermesh/gateways/webhdfs"
+
 GATEWAYS = [
+    Safeguard(
+        "a request waits for a leader and for its turn together",
+        "the answer comes when Hadoop's client has asked again",
+        f"{_WEBHDFS}/service.py",
+        "        return until\n",
+        "        return _waiting_time()\n",
+        (f"{_WEBHDFS_TESTS}/test_service.py",),
+    ),
+    Safeguard(
+        "a change of which nothing is heard is told of in time",
+        "the answer comes when Hadoop's client has asked again",
+        f"{_WEBHDFS}/service.py",
+        "self._errors_told(), trio.move_on_at(until + KEPT_SECONDS):\n",
+        "self._errors_told():\n",
+        (f"{_WEBHDFS_TESTS}/test_service.py",),
+    ),
+    Safeguard(
+        "what a rename replaces is collected at once",
+        "the quota of a store that is full of replaced files refuses more for a minute",
+        f"{_WEBHDFS}/service.py",
+        "                if request.style is RenameStyle.OVERWRITE:\n"
+        "                    self.has_garbage()\n",
+        "",
+        (f"{_WEBHDFS_TESTS}/test_service.py",),
+    ),
+    Safeguard(
+        "a malformed body is answered",
+        "a client looks for what is wrong with the network",
+        "peermesh/gateways/http.py",
+        '            raise InvalidRequest(f"the body is malformed: {error}") from error\n',
+        "            raise Disconnected(str(error)) from error\n",
+        (f"{_WEBHDFS_TESTS}/test_hostile.py",),
+    ),
     Safeguard(
         "requests wait for an election",
         "a query of Spark ends since a machine died beside it",
         "peermesh/gateways/webhdfs/readiness.py",
-        "        return ELECTION_SECONDS if self.state is State.ELECTING else LEADER_SECONDS\n",
+        "        return WAIT_SECONDS if self.state is State.ELECTING else LEADER_SECONDS\n",
         "        return LEADER_SECONDS\n",
         ("tests/peermesh/gateways/webhdfs/test_readiness.py",),
     ),

@@ -157,7 +157,11 @@ def concat(tree: Tree, request: Concat, now_ms: int) -> Batch:
 
 
 def _change(batch: Batch, place: Place, node: Node, now_ms: int) -> Batch:
-    """Give a file its new entry, which is equal to no earlier one."""
+    """Give a file its new entry, which is equal to no earlier one.
+
+    Unless a client sets its time back: then a change that was decided before a cut and an append
+    of as many bytes holds too, if all three of them come before it.
+    """
     assert place.node is not None, "it was found there"
     before_ms = place.node.modified_ms
     # Earlier releases let clients note the largest number there is, behind which there is none.

@@ -75,10 +75,15 @@ other requests have their turn after each page."""
 ATTEMPTS_MAX: Final = 32
 """How often a listing begins anew because what it was at is older than the store remembers."""
 
-CHANGE_SECONDS: Final = 30.0
-"""How long a change waits for its turn among those of the same file, and is decided anew as other
-gateways were faster: half of what Hadoop's client gives an answer. As many wait as there are
-connections."""
+WAIT_SECONDS: Final = 30.0
+"""How long a request waits, all in all: while a leader is being elected, for its turn among the
+changes of one file, and to be decided anew as other gateways were faster. It is half of what
+Hadoop's client gives an answer. An upload has as long again once all of it has come. Where machines
+are so busy that elections come to nothing, the next one may succeed."""
+
+KEPT_SECONDS: Final = 15.0
+"""How long a change that began in time may take to be kept beyond that: what was sent to the leader
+is better waited for than asked again. With it an answer takes 45 s, where a client waits for 60."""
 
 PAUSE_SECONDS: Final = 0.01
 """Up to this for each time that other gateways were faster, a change waits before it is decided
@@ -91,10 +96,6 @@ LEADER_SECONDS: Final = 2.0
 """How long a gateway without a leader counts as active: an election takes so long at most. One that
 is cut off waits for as long before it sends a client elsewhere, as Hadoop's client asks all
 addresses in turns without a pause, and gives up after so many tries."""
-
-ELECTION_SECONDS: Final = 30.0
-"""How long a request waits while a leader is being elected: half of what Hadoop's client gives an
-answer. Where machines are so busy that elections come to nothing, the next one may succeed."""
 
 LOOK_AGAIN_SECONDS: Final = 0.1
 """How often a waiting request looks whether its gateway is cut off, which no event tells."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from peermesh.gateways.webhdfs.limits import ELECTION_SECONDS, LEADER_SECONDS
+from peermesh.gateways.webhdfs.limits import LEADER_SECONDS, WAIT_SECONDS
 
 
 class State(Enum):
@@ -51,4 +51,4 @@ class Outlook:
         """Say how long a request waits for a leader, from its beginning."""
         if self.is_led or self.is_closed:
             return 0.0
-        return ELECTION_SECONDS if self.state is State.ELECTING else LEADER_SECONDS
+        return WAIT_SECONDS if self.state is State.ELECTING else LEADER_SECONDS

@@ -7,7 +7,7 @@ import random
 import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import count
 from typing import Final
 
@@ -28,11 +28,11 @@ from peermesh.gateways.webhdfs import (
 from peermesh.gateways.webhdfs.contents import pieces as pieces_of
 from peermesh.gateways.webhdfs.errors import Full, Impossible, Standby, StoreFailed
 from peermesh.gateways.webhdfs.limits import (
-    CHANGE_SECONDS,
-    ELECTION_SECONDS,
+    KEPT_SECONDS,
     LOOK_AGAIN_SECONDS,
     PAGE_COUNT,
     UPLOAD_BATCH_CHUNKS,
+    WAIT_SECONDS,
 )
 from peermesh.gateways.webhdfs.listing import FileStore, listed
 from peermesh.gateways.webhdfs.nodes import (
@@ -148,25 +148,33 @@ class Service:
         """Tell whether the store has a leader, here or where this gateway hears it."""
         return self.outlook().state is State.ACTIVE
 
-    async def prepare(self) -> None:
-        """Wait for all that was acknowledged before, anywhere; raises ``Standby`` if none leads."""
-        if await self._level() is None:
-            await self._try(collection.plant_root())
-            await self._level()
+    async def prepare(self) -> float:
+        """Wait for all that was acknowledged before, anywhere; raises ``Standby`` if none leads.
 
-    async def _await_leader(self, begin: float) -> None:
-        """Wait for a leader, for a request that began then: the client would ask again at once."""
+        Gives the time until which the request may wait for its turn.
+        """
+        until = _waiting_time()
+        if await self._level(until) is None:
+            await self._try(collection.plant_root(), until)
+            await self._level(until)
+        return until
+
+    async def _await_leader(self, begin: float, until: float) -> None:
+        """Wait for a leader, for what began then: the client would ask again at once."""
         runner = self._store.runner
-        while trio.current_time() < begin + (outlook := self.outlook()).patience_seconds:
+        while not (outlook := self.outlook()).is_led:
+            if trio.current_time() >= min(until, begin + outlook.patience_seconds):
+                raise self._leaderless()
             with trio.move_on_after(LOOK_AGAIN_SECONDS):
                 await runner.changed.park()
-        if not outlook.is_led:
-            raise Standby(
-                f"Operation category READ is not supported in state standby: no leader of store"
-                f" {self._store.name()} answers"
-            )
 
-    async def _level(self) -> Value:
+    def _leaderless(self) -> Standby:
+        return Standby(
+            f"Operation category READ is not supported in state standby: no leader of store"
+            f" {self._store.name()} answers"
+        )
+
+    async def _level(self, until: float) -> Value:
         """Wait until all is here that any gateway has answered so far; give the root's count.
 
         A read of the root does, as one that is as fresh as the leader brings all else along. A
@@ -174,21 +182,22 @@ class Service:
         """
         begin = trio.current_time()
         while True:
-            await self._await_leader(begin)
-            with self._errors_told():
-                try:
-                    return await self._store.at_master().get(children_key(0))
-                except _LEADERLESS:
-                    if trio.current_time() >= begin + ELECTION_SECONDS:
-                        raise
+            await self._await_leader(begin, until)
+            with self._errors_told(), trio.move_on_at(until), suppress(*_LEADERLESS):
+                return await self._store.at_master().get(children_key(0))
+            if trio.current_time() >= until:
+                raise self._leaderless()
 
     # Operations.
 
-    async def answer(self, request: Request) -> Reply:
-        """Do everything that is not a transfer; raises ``Refusal``."""
+    async def answer(self, request: Request, until: float) -> Reply:
+        """Do everything that is not a transfer; raises ``Refusal``.
+
+        It may wait ``until`` the time that ``prepare`` gave.
+        """
         match request:
             case MakeDirectories() | Rename() | Delete() | Truncate() | Concat() | SetAttributes():
-                return await self._change(request)
+                return await self._change(request, until)
             case Open() | Create() | Append():
                 raise AssertionError("transfers are not answered here")
             case _:
@@ -202,41 +211,52 @@ class Service:
             with self._errors_told():
                 return await listed(self._store, self.tree, directory)
 
-    async def _change(self, request: Change) -> Reply:
+    async def _change(self, request: Change, until: float) -> Reply:
         match request:
             case MakeDirectories():
                 await self._commit(
                     request,
+                    until,
                     lambda: changes.make_directories(self.tree, request, _numbers(), _now_ms()),
                 )
                 return Reply(200, replies.boolean(True))  # noqa: FBT003 - the answer itself
             case Delete():
-                done = await self._commit(request, lambda: changes.delete(self.tree, request))
+                done = await self._commit(
+                    request, until, lambda: changes.delete(self.tree, request)
+                )
                 self.has_garbage()
                 return Reply(200, replies.boolean(done))
             case Rename(style=RenameStyle.CLASSIC):
-                return Reply(200, replies.boolean(await self._rename_classic(request)))
+                return Reply(200, replies.boolean(await self._rename_classic(request, until)))
             case Rename():
-                await self._commit(request, lambda: changes.rename(self.tree, request))
+                await self._commit(request, until, lambda: changes.rename(self.tree, request))
+                if request.style is RenameStyle.OVERWRITE:
+                    self.has_garbage()
                 return Reply(200)
             case Truncate():
                 await self._commit(
-                    request, lambda: joining.truncate(self.tree, request, _numbers(), _now_ms())
+                    request,
+                    until,
+                    lambda: joining.truncate(self.tree, request, _numbers(), _now_ms()),
                 )
                 self.has_garbage()
                 return Reply(200, replies.boolean(True))  # noqa: FBT003 - the answer itself
             case Concat():
-                await self._commit(request, lambda: joining.concat(self.tree, request, _now_ms()))
+                await self._commit(
+                    request, until, lambda: joining.concat(self.tree, request, _now_ms())
+                )
                 return Reply(200)
             case SetAttributes():
-                await self._commit(request, lambda: attributes.set_attributes(self.tree, request))
+                await self._commit(
+                    request, until, lambda: attributes.set_attributes(self.tree, request)
+                )
                 is_asked = request.replication is not None
                 return Reply(200, replies.boolean(True) if is_asked else b"")  # noqa: FBT003 - the answer itself
 
-    async def _rename_classic(self, request: Rename) -> bool:
+    async def _rename_classic(self, request: Rename, until: float) -> bool:
         """Move something; false, as Hadoop has it, where the other style raises."""
         try:
-            await self._commit(request, lambda: changes.rename(self.tree, request))
+            await self._commit(request, until, lambda: changes.rename(self.tree, request))
         except (Busy, Full, Standby, StoreFailed):
             raise
         except Refusal:
@@ -246,6 +266,7 @@ class Service:
     async def _commit(
         self,
         request: Change | Create | Append,
+        until: float,
         decide: Callable[[], Batch | None],
         check: Callable[[], None] = lambda: None,
     ) -> bool:
@@ -254,15 +275,14 @@ class Service:
         ``check`` raises what no new decision can help, once all is here that was faster. Raises
         ``Busy`` if others are faster for too long.
         """
-        until = trio.current_time() + CHANGE_SECONDS
         async with self._turns.of(changed_paths(request), until):
             for failures in count(1):
                 batch = decide()
                 if batch is None:
                     return False
-                if await self._try(batch):
+                if await self._try(batch, until):
                     return True
-                await self._level()  # What was faster may have come by way of another gateway.
+                await self._level(until)  # What was faster may have come by way of another gateway.
                 check()
                 pause = pause_seconds(failures, random.random())
                 if trio.current_time() + pause >= until:
@@ -270,14 +290,18 @@ class Service:
                 await trio.sleep(pause)
         raise AssertionError("it is decided, or refused")
 
-    async def _try(self, batch: Batch) -> bool:
-        """Do a batch; false if a guard did not hold."""
-        with self._errors_told():
+    async def _try(self, batch: Batch, until: float) -> bool:
+        """Do a batch; false if a guard did not hold.
+
+        Raises ``Standby`` if it is not known in time whether it was kept.
+        """
+        with self._errors_told(), trio.move_on_at(until + KEPT_SECONDS):
             try:
                 await (await self._store.batch(batch)).applied()
             except GuardFailed:
                 return False
             return True
+        raise Standby(f"store {self._store.name()}: it is unknown whether the change was kept")
 
     @contextmanager
     def _errors_told(self) -> Iterator[None]:
@@ -350,11 +374,15 @@ class Service:
             await self._receive(upload, pieces, transfer)
         if receiving.cancel_called:  # Perhaps when all had just come: its room is taken.
             raise uploads.has_stalled()
+        until = _waiting_time()
         rest, content = upload.end()
         await transfer.store(rest)
         await transfer.settle()
         await self._commit(
-            request, lambda: self._place(request, content), lambda: self._check_noted(content)
+            request,
+            until,
+            lambda: self._place(request, content),
+            lambda: self._check_noted(content),
         )
 
     async def _receive(
@@ -385,11 +413,12 @@ class Service:
         """Do one step of the collection; false if nothing is left, or none leads."""
         if not self.is_active():
             return False
-        await self._level()
+        until = _waiting_time()
+        await self._level(until)
         batch = await self._give_up_lost() or collection.next_step(self.tree.view)
         if batch is None:
             return False
-        await self._try(batch)  # Where a guard did not hold, another gateway was faster.
+        await self._try(batch, until)  # Where a guard did not hold, another gateway was faster.
         return True
 
     async def _give_up_lost(self) -> Batch | None:
@@ -464,6 +493,11 @@ def _numbers() -> Iterator[int]:
     """Give numbers that nothing else has: of 62 bits, so that chance will do."""
     while True:
         yield secrets.randbits(62) or 1
+
+
+def _waiting_time() -> float:
+    """Give the time until which waits may last that begin now."""
+    return trio.current_time() + WAIT_SECONDS
 
 
 def _now_ms() -> int:

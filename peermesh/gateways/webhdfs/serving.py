@@ -180,8 +180,8 @@ class WebHDFSGateway:
             self._check(principal, request)
             client.arrival.prove()
             self._requests[type(request).__name__] += 1
-            await self._service.prepare()
-            await self._carry_out(connection, head, request, host, principal)
+            until = await self._service.prepare()
+            await self._carry_out(connection, head, request, host, principal, until)
         except Refusal as refusal:
             await self._refuse(connection, refusal)
         except (Disconnected, trio.BrokenResourceError):
@@ -248,6 +248,7 @@ class WebHDFSGateway:
         request: Request,
         host: str,
         principal: Principal,
+        until: float,
     ) -> None:
         match request:
             case Create(has_data=True) | Append(has_data=True):
@@ -270,7 +271,7 @@ class WebHDFSGateway:
                 redirection = Reply(307, headers=[("Location", there)])
                 await connection.reply(told if request.is_told else redirection)
             case _:
-                await connection.reply(await self._service.answer(request))
+                await connection.reply(await self._service.answer(request, until))
 
     async def _while_permitted(
         self, principal: Principal, request: Request, pieces: AsyncGenerator[bytes, None]

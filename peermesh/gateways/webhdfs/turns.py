@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import trio
 
 from peermesh.gateways.refusals import Busy
-from peermesh.gateways.webhdfs.limits import CHANGE_SECONDS, PAUSE_SECONDS
+from peermesh.gateways.webhdfs.limits import PAUSE_SECONDS, WAIT_SECONDS
 from peermesh.gateways.webhdfs.paths import Path, path_text
 
 
@@ -46,8 +46,8 @@ class PathTurns:
 def too_busy(path: Path) -> Busy:
     """Give the refusal of a change for which there was no turn."""
     return Busy(
-        f"others change {path_text(path)} all the time, for {CHANGE_SECONDS:g} s now: nothing was"
-        " done, so try again"
+        f"others change {path_text(path)} all the time, and no turn came within {WAIT_SECONDS:g} s:"
+        " nothing was done, so try again"
     )
 
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from peermesh.gateways.webhdfs.limits import ELECTION_SECONDS, LEADER_SECONDS
+from peermesh.gateways.webhdfs.limits import LEADER_SECONDS, WAIT_SECONDS
 from peermesh.gateways.webhdfs.readiness import Outlook, State
 
 
@@ -17,9 +17,9 @@ from peermesh.gateways.webhdfs.readiness import Outlook, State
         (0, False, State.ACTIVE, 0),
         (LEADER_SECONDS - 0.1, True, State.ACTIVE, LEADER_SECONDS),
         (LEADER_SECONDS - 0.1, False, State.ACTIVE, LEADER_SECONDS),
-        (LEADER_SECONDS, True, State.ELECTING, ELECTION_SECONDS),
+        (LEADER_SECONDS, True, State.ELECTING, WAIT_SECONDS),
         (LEADER_SECONDS, False, State.STANDBY, LEADER_SECONDS),
-        (math.inf, True, State.ELECTING, ELECTION_SECONDS),
+        (math.inf, True, State.ELECTING, WAIT_SECONDS),
         (math.inf, False, State.STANDBY, LEADER_SECONDS),
     ],
 )

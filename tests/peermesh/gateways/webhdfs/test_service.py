@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 
@@ -13,16 +14,25 @@ from endpoint.replicas.stores.store import Store
 from peermesh import Backend, Endpoint
 from peermesh.gateways.refusals import Busy, Refusal
 from peermesh.gateways.webhdfs import inquiries, service
-from peermesh.gateways.webhdfs.errors import Full, Impossible
+from peermesh.gateways.webhdfs.errors import Full, Impossible, Standby
 from peermesh.gateways.webhdfs.limits import (
-    CHANGE_SECONDS,
     CHUNK_SIZE,
     COLLECTED_COUNT,
+    ERASED_CHUNKS_MAX,
     STALLED_SECONDS,
     UPLOAD_BATCH_CHUNKS,
+    WAIT_SECONDS,
 )
 from peermesh.gateways.webhdfs.nodes import Node, chunk_key, gateway_key, upload_key
-from peermesh.gateways.webhdfs.requests import Append, Create, ListStatus
+from peermesh.gateways.webhdfs.readiness import Outlook
+from peermesh.gateways.webhdfs.requests import (
+    Append,
+    Create,
+    Delete,
+    ListStatus,
+    Rename,
+    RenameStyle,
+)
 from peermesh.gateways.webhdfs.service import Service
 from peermesh.testing.time_limits import limit
 from stores.batch import Batch
@@ -151,8 +161,8 @@ async def test_one_gateway_decides_once_for_each_change_of_a_file(store, monkeyp
     await here.prepare()
     tried, original = list[bool](), Service._try
 
-    async def counted(self, batch):
-        tried.append(await original(self, batch))
+    async def counted(self, *arguments):
+        tried.append(await original(self, *arguments))
         return tried[-1]
 
     monkeypatch.setattr(Service, "_try", counted)
@@ -169,7 +179,7 @@ async def test_a_change_that_others_are_always_faster_than_is_to_be_tried_again(
     await here.prepare()
     times = list[float]()
 
-    async def too_late(_self, _batch):
+    async def too_late(_self, _batch, _until):
         times.append(trio.current_time())
         return False
 
@@ -182,8 +192,65 @@ async def test_a_change_that_others_are_always_faster_than_is_to_be_tried_again(
         "org.apache.hadoop.ipc.RetriableException",
     )
     assert times[0] == times[1], "once may be no race"
-    assert CHANGE_SECONDS / 2 < times[-1] - began < CHANGE_SECONDS
+    assert WAIT_SECONDS / 2 < times[-1] - began < WAIT_SECONDS
     assert len(times) < 200
+
+
+async def test_a_request_waits_for_a_leader_and_its_turn_together(
+    store, monkeypatch, autojump_clock
+):
+    here = Service(store, NAME)
+    await here.prepare()
+    await write(here, create(), few(b"some"))
+    began = trio.current_time()
+
+    def look(_self):
+        is_led = trio.current_time() - began >= WAIT_SECONDS / 2
+        return Outlook(0 if is_led else math.inf, hears_majority=True)
+
+    async def too_late(_self, _batch, _until):
+        return False
+
+    monkeypatch.setattr(Service, "outlook", look)
+    monkeypatch.setattr(Service, "_try", too_late)
+    end = await here.prepare()
+    assert trio.current_time() - began >= WAIT_SECONDS / 2
+    with pytest.raises(Busy):
+        await here.answer(Delete(("file",), recursive=False), end)
+    assert trio.current_time() - began <= WAIT_SECONDS
+
+
+async def test_a_change_of_which_nothing_is_heard_is_told_of_in_time(
+    store, monkeypatch, autojump_clock
+):
+    class Silent:
+        async def applied(self):
+            await trio.sleep_forever()
+
+    async def batch(_self, _batch):
+        return Silent()
+
+    here = Service(store, NAME)
+    await here.prepare()
+    monkeypatch.setattr(Store, "batch", batch)
+    with (
+        trio.fail_after(60),  # Then Hadoop's client asks again.
+        pytest.raises(Standby, match="unknown whether the change was kept"),
+    ):
+        await write(here, create(), few(b"some"))
+
+
+async def test_a_large_file_that_is_replaced_by_another_one_is_collected_at_once(store):
+    here, wakes = Service(store, NAME), list[bool]()
+    end = await here.prepare()
+    await write(here, create("old"), pieces(2 * ERASED_CHUNKS_MAX))
+    await write(here, create("new"), few(b"some"))
+    here.has_garbage = lambda: wakes.append(True)
+    await here.answer(Rename(("new",), ("old",), RenameStyle.OVERWRITE), end)
+    assert wakes
+    while await here.collect():
+        pass
+    assert (await kinds(store)).count("chunk") == 1
 
 
 async def test_an_upload_that_is_cut_while_no_leader_is_there_is_collected_by_its_gateway(tmp_path):
@@ -310,7 +377,7 @@ async def test_one_long_listing_is_made_at_a_time_and_short_ones_do_not_wait(sto
     monkeypatch.setattr(service, "listed", listed_late)
     async with trio.open_nursery() as nursery:
         for name in ("long", "long", "short"):
-            nursery.start_soon(here.answer, ListStatus((name,)))
+            nursery.start_soon(here.answer, ListStatus((name,)), math.inf)
         await wait_all_tasks_blocked()
         assert sorted(under_way) == [1, 3]
         may_end.set()
