@@ -193,8 +193,6 @@ class Seeker:
         """The one that is followed, or was last."""
         self.known_epoch = 0
         """The highest that any leader is known to have. One of an earlier term is not followed."""
-        self.heard_ns = 0
-        """When the leader was heard last."""
         self._term_of = term_of
         self._tick = 0
         self._silent_ticks = 0
@@ -216,18 +214,16 @@ class Seeker:
 
     # -- inputs ----------------------------------------------------------------------------------
 
-    def hear(
-        self, sender: LeaderId, now_ns: int, *, offers: bool = False
-    ) -> Sequence[SeekerEffect]:
+    def hear(self, sender: LeaderId, *, offers: bool = False) -> Sequence[SeekerEffect]:
         """Take in that a leader spoke, or ``offers`` to have this reader follow it."""
         if sender == self.leader and self.state is State.IN_TOUCH:
-            self.heard_ns, self._silent_ticks = now_ns, 0
+            self._silent_ticks = 0
             return ()
         self.known_epoch = max(self.known_epoch, sender.epoch)
         event = self._classify(sender, offers=offers)
         effects = self._move(event, f"the master at {sender.entity} took over", sender)
         if self.follows(sender):
-            self.heard_ns, self._silent_ticks = now_ns, 0
+            self._silent_ticks = 0
         return effects
 
     def hint(self, epoch: int) -> Sequence[SeekerEffect]:

@@ -75,6 +75,6 @@ class WithoutWork:
 
     has_work = False
 
-    def work(self, now_ns: int) -> list[Any]:
+    def work(self) -> list[Any]:
         """Give no effects."""
         return []

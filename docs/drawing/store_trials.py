@@ -96,7 +96,7 @@ class StoreTalk:
         for value in ("before", "value"):
             clone.requests.put(encode("key"), encode(value))
             self.steps = ["Note over Clone: put"]
-            self.carry_out("Clone", clone.flush(self.now_ns))
+            self.carry_out("Clone", clone.flush())
             steps = self.run()
         return steps
 
@@ -107,7 +107,7 @@ class StoreTalk:
                 self.deliver(*self.wire.popleft())
             elif not self.jobs:
                 for name, core in self.cores.items():
-                    self.carry_out(name, core.work(self.now_ns) if core.has_work else [])
+                    self.carry_out(name, core.work() if core.has_work else [])
             else:
                 self.steps.append(f"Note over {MASTER}: written")
                 self.carry_out(MASTER, self.cores[MASTER].persisted(self.jobs.popleft()))
@@ -119,8 +119,8 @@ class StoreTalk:
         core = self.cores[to]
         self.steps.append(f"{sender}->>{to}: {_said(CODEC.decode(payload))}")
         where = self.cores[sender].entity.endpoint
-        self.carry_out(to, core.receive(where, payload, self.now_ns))
-        self.carry_out(to, core.flush(self.now_ns))
+        self.carry_out(to, core.receive(where, payload))
+        self.carry_out(to, core.flush())
 
     def carry_out(self, name: str, effects: Iterable[ReplicaEffect]) -> None:
         """Do what a replica asks."""

@@ -40,16 +40,16 @@ class Core(Protocol):
     def has_work(self) -> bool:
         """True if ``work`` has something to do."""
 
-    def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> Sequence[AnyEffect]:
+    def receive(self, sender: EndpointId, payload: bytes) -> Sequence[AnyEffect]:
         """Take in a command."""
 
-    def flush(self, now_ns: int) -> Sequence[AnyEffect]:
+    def flush(self) -> Sequence[AnyEffect]:
         """Tell what was asked."""
 
     def tick(self, now_ns: int) -> Sequence[AnyEffect]:
         """Let time pass."""
 
-    def work(self, now_ns: int) -> Sequence[AnyEffect]:
+    def work(self) -> Sequence[AnyEffect]:
         """Take a step of what is too long for one."""
 
     def peer_unreachable(self, endpoint: EndpointId) -> Sequence[AnyEffect]:

@@ -225,7 +225,7 @@ class Runner:
             try:
                 if guard is not None and self._is_refused(sender, guard, payload):
                     continue
-                self.carry_out(core.receive(sender, payload, self.now_ns()))
+                self.carry_out(core.receive(sender, payload))
             except DecodeError as error:
                 self._logger.warning(
                     "%s %s: bad command from %s: %s", self.kind, self.name, sender, error
@@ -241,7 +241,7 @@ class Runner:
 
     def settle(self) -> None:
         """Everything that had come was taken in: answer."""
-        if effects := self._part.core.flush(self.now_ns()):
+        if effects := self._part.core.flush():
             self.carry_out(effects)
 
     def tick(self) -> None:
@@ -287,7 +287,7 @@ class Runner:
 
     def _work_on(self) -> None:
         try:
-            self.carry_out(self.core.work(self.now_ns()))
+            self.carry_out(self.core.work())
         except DecodeError as error:
             self._logger.warning("%s %s: %s", self.kind, self.name, error)
 

@@ -82,7 +82,7 @@ class GroupCore(Life):
 
     # -- what comes in ---------------------------------------------------------------------------
 
-    def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> list[ReplicaEffect]:
+    def receive(self, sender: EndpointId, payload: bytes) -> list[ReplicaEffect]:
         """Take in a command; raises ``DecodeError``."""
         letter = self.read(payload)
         is_outside = letter.sender == OUTSIDE
@@ -112,7 +112,7 @@ class GroupCore(Life):
             if not self.adoption.bars(sender, content):
                 self._on_content(self.member, sender, letter.sender, content)
 
-    def flush(self, now_ns: int) -> list[ReplicaEffect]:
+    def flush(self) -> list[ReplicaEffect]:
         """Propose what was asked."""
         if not self.outbox.has_unsent or self._desk.is_joining:
             return []  # All else was told at the end of the step that caused it.
@@ -154,7 +154,7 @@ class GroupCore(Life):
         waits = self._desk.is_joining or self.carrier.has_word
         return not is_over and (waits or self.proxies.has_work)
 
-    def work(self, now_ns: int) -> list[ReplicaEffect]:
+    def work(self) -> list[ReplicaEffect]:
         """Take a step of it; raises ``DecodeError``. What was asked goes first, with the commit."""
         if not self._is_closed and not self._is_paused:
             self._desk.end_turn()

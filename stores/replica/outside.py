@@ -103,19 +103,19 @@ class GroupProxy(Outlook[OutboxT]):
         self._on_survey(replicas)
         return self._take_effects()
 
-    def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> list[ReplicaEffect]:
+    def receive(self, sender: EndpointId, payload: bytes) -> list[ReplicaEffect]:
         """Take in a letter from the proxies' topic; raises ``DecodeError`` for a bad one."""
         letter = self.read(payload)
         if not self._is_closed and letter.sender != OUTSIDE:
             if isinstance(letter.content, Leads):
-                self._on_leads(sender, letter, letter.content, now_ns)
+                self._on_leads(sender, letter, letter.content)
             elif self._is_ours(letter):
                 self._silent_ticks = 0
-                self._on_content(sender, letter.content, now_ns)
+                self._on_content(sender, letter.content)
             self._check_idle()
         return self._take_effects()
 
-    def flush(self, now_ns: int) -> list[ReplicaEffect]:
+    def flush(self) -> list[ReplicaEffect]:
         """Send what was asked since the last flush: once per turn of the loop."""
         if not self._is_closed:
             self._pump()
@@ -182,7 +182,7 @@ class GroupProxy(Outlook[OutboxT]):
 
     # -- who leads -------------------------------------------------------------------------------
 
-    def _on_leads(self, sender: EndpointId, letter: Letter, leads: Leads, now_ns: int) -> None:
+    def _on_leads(self, sender: EndpointId, letter: Letter, leads: Leads) -> None:
         if letter.group != self.group:
             self._strangers |= {sender} & self._replicas
             if not self._may_move():
@@ -191,7 +191,7 @@ class GroupProxy(Outlook[OutboxT]):
         self._strangers.discard(sender)
         self._silent_ticks = 0
         leader = LeaderId(leads.term, EntityId(sender, 0))
-        self._carry_out(self._seeker.hear(leader, now_ns, offers=True))
+        self._carry_out(self._seeker.hear(leader, offers=True))
         if self._seeker.follows(leader):
             for waiter in self._waiters.values():
                 if leads.number >= waiter.number:
@@ -241,14 +241,14 @@ class GroupProxy(Outlook[OutboxT]):
 
     # -- answers ---------------------------------------------------------------------------------
 
-    def _on_content(self, sender: EndpointId, content: Message | Word, now_ns: int) -> None:
+    def _on_content(self, sender: EndpointId, content: Message | Word) -> None:
         is_leader = sender == self.leader
         match content:
             case Answered(ticket, answer) if (number := self._number_of(ticket)) is not None:
                 self._on_answer(sender, number, answer)
             case Answered(ticket, answer):
                 if is_leader and self._seeker.leader is not None:
-                    self._carry_out(self._seeker.hear(self._seeker.leader, now_ns))
+                    self._carry_out(self._seeker.hear(self._seeker.leader))
                 self._on_outcomes(ticket, answer, is_seen=is_leader)
             case Declined(ticket, setback):
                 self._on_declined(sender, ticket, setback)

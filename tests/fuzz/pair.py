@@ -66,13 +66,13 @@ class Pair:
                 self._check_form(letter)
                 to_master = where == TO_MASTER
                 core, sender = (self.master, CLONE) if to_master else (self.clone, MASTER)
-                core.receive(sender, letter, self.now_ns)
+                core.receive(sender, letter)
             except DecodeError:
                 pass
             except CannotApply:
                 return  # So its replica ends.
-            self.master.flush(self.now_ns)
-            self.clone.flush(self.now_ns)
+            self.master.flush()
+            self.clone.flush()
             yield
 
     def _check_form(self, data: bytes) -> None:
@@ -97,8 +97,8 @@ class Pair:
                 core, sender, back = (
                     (self.master, CLONE, TO_CLONE) if to_master else (self.clone, MASTER, TO_MASTER)
                 )
-                self.carry(core.receive(sender, effect.payload, self.now_ns), back)
-                self.carry(core.flush(self.now_ns), back)
+                self.carry(core.receive(sender, effect.payload), back)
+                self.carry(core.flush(), back)
 
     def begin(self) -> None:
         """Start both."""
@@ -109,7 +109,7 @@ class Pair:
 
     def converse(self, ticks: int) -> None:
         """Have the clone send what was asked there, and time pass."""
-        self.carry(self.clone.flush(self.now_ns), TO_MASTER)
+        self.carry(self.clone.flush(), TO_MASTER)
         self.carry(self.clone.begin_idle(1), TO_MASTER)
         for _ in range(ticks):
             self.now_ns += TICK_NS

@@ -37,7 +37,7 @@ def welcome_of(reader: Reader, leader: EntityId, epoch: int) -> bytes:
 
 def hear(reader: Reader, leader: EntityId, epoch: int) -> list[object]:
     """Have a leader take the reader in, and give what the reader tells of leaders."""
-    effects = reader.receive(leader.endpoint, welcome_of(reader, leader, epoch), 1)
+    effects = reader.receive(leader.endpoint, welcome_of(reader, leader, epoch))
     return [each for each in effects if isinstance(each, MasterFound | MasterLost | SecondMaster)]
 
 

@@ -43,14 +43,14 @@ OF_EARLIER_TERM: Final = leader(b"f", 9, term=0)
 Input = Callable[[Seeker], Sequence[SeekerEffect]]
 
 INPUTS: Final[dict[str, Input]] = {
-    "ours speaks": lambda seeker: seeker.hear(OURS, 1),
-    "later speaks": lambda seeker: seeker.hear(LATER, 1),
-    "earlier speaks": lambda seeker: seeker.hear(EARLIER, 1),
-    "ours offers": lambda seeker: seeker.hear(OURS, 1, offers=True),
-    "later offers": lambda seeker: seeker.hear(LATER, 1, offers=True),
-    "earlier offers": lambda seeker: seeker.hear(EARLIER, 1, offers=True),
-    "fenced speaks": lambda seeker: seeker.hear(OF_EARLIER_TERM, 1),
-    "fenced offers": lambda seeker: seeker.hear(OF_EARLIER_TERM, 1, offers=True),
+    "ours speaks": lambda seeker: seeker.hear(OURS),
+    "later speaks": lambda seeker: seeker.hear(LATER),
+    "earlier speaks": lambda seeker: seeker.hear(EARLIER),
+    "ours offers": lambda seeker: seeker.hear(OURS, offers=True),
+    "later offers": lambda seeker: seeker.hear(LATER, offers=True),
+    "earlier offers": lambda seeker: seeker.hear(EARLIER, offers=True),
+    "fenced speaks": lambda seeker: seeker.hear(OF_EARLIER_TERM),
+    "fenced offers": lambda seeker: seeker.hear(OF_EARLIER_TERM, offers=True),
     "hint of its term": lambda seeker: seeker.hint(LATER.epoch),
     "hint of a later term": lambda seeker: seeker.hint(OURS.epoch + (1 << START_BITS)),
     "let go": lambda seeker: seeker.let_go("it closed"),
@@ -112,7 +112,7 @@ def seeker_in(state: State, *, has_had_leader: bool = True) -> Seeker:
     """Bring a seeker into a state, in the ways that there are."""
     seeker = Seeker()
     if state is not State.SEARCHING or has_had_leader:
-        seeker.hear(OURS, 0, offers=True)
+        seeker.hear(OURS, offers=True)
     if state is State.LOST:
         seeker.unreachable(OURS.entity.endpoint)
     if state is State.SEARCHING and has_had_leader:
@@ -166,7 +166,7 @@ def test_a_seeker_that_never_had_a_leader_does_as_one_that_let_it_go(
 
 def test_a_new_reader_knows_of_no_leader() -> None:
     seeker = Seeker()
-    assert (seeker.leader, seeker.known_epoch, seeker.heard_ns) == (None, 0, 0)
+    assert (seeker.leader, seeker.known_epoch) == (None, 0)
     assert not seeker.is_in_touch
     assert not seeker.follows(OURS)
 
@@ -176,22 +176,22 @@ def test_a_new_reader_knows_of_no_leader() -> None:
 
 def test_effects_say_who_and_why() -> None:
     seeker = Seeker()
-    assert seeker.hear(OURS, 7, offers=True) == [
+    assert seeker.hear(OURS, offers=True) == [
         Follow(OURS, None),
         MasterFound(OURS.entity, OURS.epoch),
     ]
     text = f"the master at {LATER.entity} took over"
-    assert seeker.hear(LATER, 8, offers=True) == [
+    assert seeker.hear(LATER, offers=True) == [
         MasterLost(OURS.entity, text),
         Follow(LATER, OURS),
         MasterFound(LATER.entity, LATER.epoch),
     ]
-    assert seeker.hear(EARLIER, 9, offers=True) == [Refuse(EARLIER)]
-    assert seeker.hear(OF_EARLIER_TERM, 9) == [Depose(OF_EARLIER_TERM)]
+    assert seeker.hear(EARLIER, offers=True) == [Refuse(EARLIER)]
+    assert seeker.hear(OF_EARLIER_TERM) == [Depose(OF_EARLIER_TERM)]
     text = "its endpoint is unreachable"
     assert seeker.unreachable(LATER.entity.endpoint) == [MasterLost(LATER.entity, text)]
     assert seeker.let_go("it closed: x") == [Drop("it closed: x"), Search()]
-    assert seeker.hear(LATER, 9, offers=True) == [
+    assert seeker.hear(LATER, offers=True) == [
         Follow(LATER, LATER),
         MasterFound(LATER.entity, LATER.epoch),
     ]
@@ -207,33 +207,24 @@ def test_a_hint_names_the_reason() -> None:
     ]
     assert seeker.known_epoch == later
     assert not seeker.follows(OURS)
-    assert seeker.hear(OURS, 1, offers=True) == [Depose(OURS)]
+    assert seeker.hear(OURS, offers=True) == [Depose(OURS)]
 
 
 def test_silence_counts_from_the_last_word() -> None:
     seeker = seeker_in(State.IN_TOUCH)
     ticked(seeker, SILENCE_TICKS - 1)
-    seeker.hear(OURS, 1)
+    seeker.hear(OURS)
     ticked(seeker, SILENCE_TICKS - 1)
     assert seeker.is_in_touch
     assert seeker.tick()[0] == MasterLost(OURS.entity, f"silent for {SILENCE_TICKS} ticks")
     assert not seeker.is_in_touch
 
 
-@pytest.mark.parametrize("state", [State.LOST, State.IN_TOUCH])
-def test_only_words_of_the_leader_count_as_heard(state: State) -> None:
-    seeker = seeker_in(state)
-    seeker.hear(OURS, 10)
-    for other in (OF_EARLIER_TERM, EARLIER, LATER):
-        seeker.hear(other, 20)
-    assert seeker.heard_ns == 10
-
-
 def test_words_of_a_rival_break_no_silence() -> None:
     seeker = seeker_in(State.IN_TOUCH)
     for _ in range(SILENCE_TICKS - 1):
         seeker.tick()
-        seeker.hear(EARLIER, 1)
+        seeker.hear(EARLIER)
     assert seeker.is_in_touch
     seeker.tick()
     assert not seeker.is_in_touch
@@ -242,10 +233,10 @@ def test_words_of_a_rival_break_no_silence() -> None:
 def test_a_reader_that_hears_leaders_searches_once_in_a_tick() -> None:
     seeker = Seeker()
     seeker.tick()
-    assert seeker.hear(LATER, 1) == [Search()]
-    assert list(seeker.hear(EARLIER, 1)) == []
+    assert seeker.hear(LATER) == [Search()]
+    assert list(seeker.hear(EARLIER)) == []
     seeker.tick()
-    assert list(seeker.hear(LATER, 1)) == [], "it was due in that tick"
+    assert list(seeker.hear(LATER)) == [], "it was due in that tick"
     assert seeker.discovered() == [Search()], "the endpoint could not hear the one before"
 
 
@@ -269,11 +260,11 @@ def test_a_rival_is_believed_at_its_third_heartbeat_and_told_of_once(
         for _ in range(4):  # what comes together is one
             told += [
                 (beat, each)
-                for each in seeker.hear(rival, 1, offers=offers)
+                for each in seeker.hear(rival, offers=offers)
                 if isinstance(each, SecondMaster)
             ]
         for _ in range(RIVAL_PAUSE_TICKS):
-            seeker.hear(OURS, 1)
+            seeker.hear(OURS)
             seeker.tick()
     assert told == [(RIVAL_COUNT - 1, SecondMaster(rival.entity, rival.epoch))]
 
@@ -281,11 +272,11 @@ def test_a_rival_is_believed_at_its_third_heartbeat_and_told_of_once(
 def test_heartbeats_have_a_whole_pause_between_them() -> None:
     seeker = seeker_in(State.IN_TOUCH)
     for _ in range(RIVAL_COUNT - 1):
-        seeker.hear(EARLIER, 1)
+        seeker.hear(EARLIER)
         ticked(seeker, RIVAL_PAUSE_TICKS - 1)
-        assert list(seeker.hear(EARLIER, 1)) == []
+        assert list(seeker.hear(EARLIER)) == []
         seeker.tick()
-    (rival,) = seeker.hear(EARLIER, 1)
+    (rival,) = seeker.hear(EARLIER)
     assert isinstance(rival, SecondMaster)
 
 
@@ -293,9 +284,9 @@ def test_an_earlier_life_of_the_leader_is_no_rival() -> None:
     seeker = seeker_in(State.IN_TOUCH)
     before = LeaderId(OURS.epoch - 1, OURS.entity)
     for _ in range(2 * RIVAL_COUNT):
-        assert list(seeker.hear(before, 1)) == []
+        assert list(seeker.hear(before)) == []
         ticked(seeker, RIVAL_PAUSE_TICKS)
-        seeker.hear(OURS, 1)
+        seeker.hear(OURS)
     assert seeker.is_in_touch
 
 
@@ -305,9 +296,9 @@ def test_a_reader_remembers_so_many_rivals_and_no_more() -> None:
     told = []
     for _ in range(RIVAL_COUNT):
         for rival in rivals:
-            told += seeker.hear(rival, 1)
+            told += seeker.hear(rival)
         ticked(seeker, RIVAL_PAUSE_TICKS)
-        seeker.hear(OURS, 1)
+        seeker.hear(OURS)
     assert told == [SecondMaster(each.entity, each.epoch) for each in rivals[:RIVALS_MAX]]
 
 
@@ -328,7 +319,7 @@ STEPS = st.one_of(
 def _take(seeker: Seeker, step: tuple[str, object]) -> Sequence[SeekerEffect]:
     match step:
         case ("hear" | "offer" as word, LeaderId() as other):
-            return seeker.hear(other, 1, offers=word == "offer")
+            return seeker.hear(other, offers=word == "offer")
         case ("hint", LeaderId() as other):
             return seeker.hint(other.epoch)
         case ("ticks", int(count)):
@@ -371,5 +362,5 @@ def test_what_always_holds(steps: list[tuple[str, object]]) -> None:
 def test_all_readers_that_hear_the_same_leaders_follow_the_same(order: list[LeaderId]) -> None:
     seeker = Seeker()
     for other in order:
-        seeker.hear(other, 1, offers=True)
+        seeker.hear(other, offers=True)
     assert seeker.leader == max(order)

@@ -83,22 +83,22 @@ class LogCore(GroupCore):
         self.readers = LogReaders(self, self._carry_out, self.machine)
         return self.readers
 
-    def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> list[ReplicaEffect]:
+    def receive(self, sender: EndpointId, payload: bytes) -> list[ReplicaEffect]:
         """Take in a command; raises ``DecodeError``."""
         self._run_clock()
-        return super().receive(sender, payload, now_ns)
+        return super().receive(sender, payload)
 
-    def flush(self, now_ns: int) -> list[ReplicaEffect]:
+    def flush(self) -> list[ReplicaEffect]:
         """Propose what was asked."""
         if self.outbox.has_unsent:
             self._run_clock()
-        return super().flush(now_ns)
+        return super().flush()
 
-    def work(self, now_ns: int) -> list[ReplicaEffect]:
+    def work(self) -> list[ReplicaEffect]:
         """Take a step of longer work, and propose what was asked; raises ``DecodeError``."""
         if self.outbox.has_unsent:
             self._run_clock()
-        return super().work(now_ns)
+        return super().work()
 
     def _run_clock(self) -> None:
         """Have entries bear the time at which they are taken: it may be asked for."""
@@ -140,7 +140,7 @@ class LogCore(GroupCore):
         machine, copies = self.machine, self.copies()
         entries, size = machine.used
         spans, quota = machine.partitions.spans(), machine.meter.quota
-        end = 0 if self.member is None else self.member.journal.end.index
+        end = 0 if self.member is None else self.member.journal.end_index
         return LogStatistics(
             role=self._role,
             epoch=self.epoch,

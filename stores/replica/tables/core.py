@@ -112,11 +112,11 @@ class TableCore(GroupCore):
         has_steps = machine.is_comparing or machine.telling.has_more
         return super().has_work or (has_steps and not self._is_closed)
 
-    def work(self, now_ns: int) -> list[ReplicaEffect]:
+    def work(self) -> list[ReplicaEffect]:
         """Take a step of each, and look up a page; raises ``DecodeError``."""
         self.machine.telling.step()
         self.comparing.work()
-        return super().work(now_ns)
+        return super().work()
 
     # -- for the core ----------------------------------------------------------------------------
 

@@ -176,17 +176,17 @@ class Node:
         where = sender.id if isinstance(sender, Node) else EndpointId(b"s" * 16)
         before = len(self.log)
         for payload in CODEC.encode(member, group or self.core.group, content):
-            self.run(self.core.receive(where, payload, self.world.now_ns))
+            self.run(self.core.receive(where, payload))
         return self.log[before:]
 
     def run(self, effects: Iterable[ReplicaEffect]) -> None:
         self.world.carry_out(self, effects)
 
     def flush(self) -> None:
-        self.run(self.core.flush(self.world.now_ns))
+        self.run(self.core.flush())
 
     def work(self) -> None:
-        self.run(self.core.work(self.world.now_ns))
+        self.run(self.core.work())
 
     def tick(self) -> None:
         self.run(self.core.tick(self.world.now_ns))
@@ -438,7 +438,7 @@ class World:
             return
         for node in list(self.nodes):
             if node.id == packet.receiver:
-                node.run(node.core.receive(packet.sender, packet.payload, self.now_ns))
+                node.run(node.core.receive(packet.sender, packet.payload))
                 node.flush()
 
     def settle(self) -> None:

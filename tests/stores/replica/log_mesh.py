@@ -146,7 +146,7 @@ class LogMesh(Mesh):
             self.write(name)
 
     def flush(self, name: str) -> None:
-        self.take(name, self.cores[name].flush(self.now_ns))
+        self.take(name, self.cores[name].flush())
 
     def result(self, name: str, number: int) -> Applied | Refused | None:
         """Give what became of a request; none has two outcomes."""

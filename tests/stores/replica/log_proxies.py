@@ -68,7 +68,7 @@ class LogAsker:
         return found
 
     def flush(self) -> None:
-        self.run(self.core.flush(self.mesh.now_ns))
+        self.run(self.core.flush())
 
     def run(self, effects: list) -> None:
         self.mesh.take(self.name, effects)
@@ -158,11 +158,11 @@ class LogProxyMesh(LogMesh):
             return
         where = self.where[sender]
         if (asker := self.askers.get(to)) is not None:
-            asker.run(asker.core.receive(where, payload, self.now_ns))
+            asker.run(asker.core.receive(where, payload))
         elif to in self.cores:
             core = self.cores[to]
-            self.take(to, core.receive(where, payload, self.now_ns))
-            self.take(to, core.flush(self.now_ns))
+            self.take(to, core.receive(where, payload))
+            self.take(to, core.flush())
 
     def tick(self, names: str | None = None) -> None:
         super().tick(names)

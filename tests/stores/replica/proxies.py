@@ -71,7 +71,7 @@ class Asker:
         self.run(self.core.survey([self.mesh.where[name] for name in names]))
 
     def flush(self) -> None:
-        self.run(self.core.flush(self.mesh.now_ns))
+        self.run(self.core.flush())
 
     def run(self, effects: list) -> None:
         self.mesh.take(self.name, effects)
@@ -136,11 +136,11 @@ class ProxyMesh(Mesh):
             return
         where = self.where[sender]
         if (asker := self.askers.get(to)) is not None:
-            asker.run(asker.core.receive(where, payload, self.now_ns))
+            asker.run(asker.core.receive(where, payload))
         elif to in self.cores:
             core = self.cores[to]
-            self.take(to, core.receive(where, payload, self.now_ns))
-            self.take(to, core.flush(self.now_ns))
+            self.take(to, core.receive(where, payload))
+            self.take(to, core.flush())
 
     def work(self) -> None:
         """Pass all letters on, look up all pages, and do the writes of disks that are not slow."""
@@ -156,7 +156,7 @@ class ProxyMesh(Mesh):
             return True
         for name, core in self.cores.items():
             if core.has_work:
-                self.take(name, core.work(self.now_ns))
+                self.take(name, core.work())
                 return True
             if name not in self.slow and self.writes[name]:
                 self.write(name)

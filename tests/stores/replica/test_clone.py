@@ -288,7 +288,7 @@ def test_a_clone_that_closes_refuses_what_has_no_answer(pair, world):
         clone.core.requests.clear()
     world.settle()
     assert clone.get("a") == 1
-    assert clone.core.tick(0) == clone.core.flush(0) == []
+    assert clone.core.tick(0) == clone.core.flush() == []
 
 
 def test_answers_to_others_answer_nothing_of_a_clone(pair, world):

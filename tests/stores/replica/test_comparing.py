@@ -18,7 +18,7 @@ class Looking(Mesh):
         while any(core.has_work for core in self.cores.values()):
             for name, core in self.cores.items():
                 if core.has_work and name not in self.cut:
-                    self.take(name, core.work(self.now_ns))
+                    self.take(name, core.work())
             super().work()
 
     def compare(self, name: str, token: int = 1) -> None:

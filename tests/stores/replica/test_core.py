@@ -115,13 +115,13 @@ class Mesh:
                 sender, to, payload = self.mail.popleft()
                 if to in self.cores and not {sender, to} & self.cut:
                     core = self.cores[to]
-                    self.take(to, core.receive(self.where[sender], payload, self.now_ns))
-                    self.take(to, core.flush(self.now_ns))
+                    self.take(to, core.receive(self.where[sender], payload))
+                    self.take(to, core.flush())
             for name in self.cores:
                 if name not in self.slow:
                     self.write(name)
                 if ends_turns and self.cores[name].has_work:
-                    self.take(name, self.cores[name].work(self.now_ns))
+                    self.take(name, self.cores[name].work())
 
     def _has_work(self, name: str, *, ends_turns: bool) -> bool:
         is_writing = name not in self.slow and bool(self.writes[name])
@@ -150,8 +150,8 @@ class Mesh:
             self.tick()
             return
         sender, to, payload = self.mail.popleft()
-        self.take(to, self.cores[to].receive(self.where[sender], payload, self.now_ns))
-        self.take(to, self.cores[to].flush(self.now_ns))
+        self.take(to, self.cores[to].receive(self.where[sender], payload))
+        self.take(to, self.cores[to].flush())
 
     def order(self, name: str, order: Order, what: str) -> None:
         """Have an order done."""
@@ -189,7 +189,7 @@ class Mesh:
 
     def put(self, name: str) -> None:
         self.cores[name].requests.put(b"\x61k", b"\x01")
-        self.take(name, self.cores[name].flush(self.now_ns))
+        self.take(name, self.cores[name].flush())
 
     def outcomes(self, name: str) -> list[object]:
         return [each.outcome.result for each in self.told[name] if isinstance(each, Resolve)]
@@ -358,7 +358,7 @@ def test_a_replica_is_idle_once_what_was_asked_last_is_applied() -> None:
     assert core.statistics().unanswered == 1
     mesh.take("a", core.begin_idle(1))
     assert IdleReached(1) not in mesh.told["a"], "the put is not even sent"
-    mesh.take("a", core.flush(mesh.now_ns))
+    mesh.take("a", core.flush())
     assert IdleReached(1) not in mesh.told["a"], "the disk does not have it"
     mesh.slow = set()
     mesh.work()
@@ -629,7 +629,7 @@ def test_a_request_that_is_repeated_while_it_waits_is_kept_a_few_times_at_most()
     mesh.mail.clear()
     core = mesh.cores[leader]
     for _ in range(CALLERS_MAX + 7):
-        mesh.take(leader, core.receive(mesh.where[asking], ask, mesh.now_ns))
+        mesh.take(leader, core.receive(mesh.where[asking], ask))
     assert len(mesh.said(leader, Declined)) == 7
     mesh.slow = set()
     mesh.pass_ticks(2)
@@ -672,7 +672,7 @@ def test_voters_that_hear_of_a_lead_by_force_wait_for_it_and_say_what_to_do() ->
     mesh.take(forced, core.force())
     for name in set(mesh.cores) - {forced}:
         for word in CODEC.encode(core.own, core.group, HigherTerm(core.epoch)):
-            mesh.take(name, mesh.cores[name].receive(mesh.where[forced], word, mesh.now_ns))
+            mesh.take(name, mesh.cores[name].receive(mesh.where[forced], word))
     mesh.pass_ticks(100)
     for name in set(mesh.cores) - {forced}:
         assert not mesh.cores[name].is_served
@@ -694,8 +694,8 @@ def test_a_founder_that_is_lost_as_it_founds_leaves_a_halt_that_says_what_to_do(
             mesh.tick("a")
         while mesh.mail and any(core.group is None for core in others):
             sender, to, payload = mesh.mail.popleft()
-            mesh.take(to, mesh.cores[to].receive(mesh.where[sender], payload, mesh.now_ns))
-            mesh.take(to, mesh.cores[to].flush(mesh.now_ns))
+            mesh.take(to, mesh.cores[to].receive(mesh.where[sender], payload))
+            mesh.take(to, mesh.cores[to].flush())
     assert [core.voters for core in others] == [(), ()], "its first entries are on their way"
     mesh.restart("a")
     mesh.work()

@@ -331,7 +331,7 @@ def test_a_replica_that_stays_in_another_group_is_told_of_though_others_come_ove
         for group in (bytes(16), None):
             for payload in CODEC.encode(stranger, group, Greeting((), is_question=True)):
                 if (number, group) != (1, None):  # The first one stays where it is.
-                    clone.run(clone.core.receive(where, payload, world.now_ns))
+                    clone.run(clone.core.receive(where, payload))
     world.tick(CONFLICT_TICKS)
     (told,) = clone.said(Told)
     assert told.text == "s1 has a replica of another group of this name"

@@ -119,8 +119,8 @@ class Store:
             sender, to, payload = self.mail.popleft()
             if not {sender, to} & self.cut and {sender, to} <= set(self.cores):
                 core = self.cores[to]
-                self.take(to, core.receive(self.where[sender], payload, self.now_ns))
-                self.take(to, core.flush(self.now_ns))
+                self.take(to, core.receive(self.where[sender], payload))
+                self.take(to, core.flush())
         self.look()
 
     def tick(self, count: int = 1) -> None:
@@ -139,7 +139,7 @@ class Store:
         core = self.cores.get(self.master)
         if core is not None and core.is_leader:
             core.requests.put(cbor2.dumps(self.puts), b"\x01")
-            self.take(self.master, core.flush(self.now_ns))
+            self.take(self.master, core.flush())
 
     def look(self) -> None:
         """See that no clone loses anything that it had."""

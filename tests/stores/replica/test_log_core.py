@@ -90,7 +90,7 @@ def test_a_receipt_is_given_once_the_entry_is_read_where_it_was_asked_for(mesh):
                     mesh.write_all()
                     continue
                 sender, to, payload = mesh.mail.popleft()
-                mesh.take(to, mesh.cores[to].receive(mesh.where[sender], payload, mesh.now_ns))
+                mesh.take(to, mesh.cores[to].receive(mesh.where[sender], payload))
                 mesh.flush(to)
                 mesh.write_all()
             offset = mesh.result(name, number).revision
@@ -113,7 +113,7 @@ def test_an_answer_that_overtakes_its_entry_is_told_with_it(mesh):
                 late.append(letter)
                 continue
             is_answered = is_answered or (to == name and isinstance(content, Answered))
-            mesh.take(to, mesh.cores[to].receive(mesh.where[sender], payload, mesh.now_ns))
+            mesh.take(to, mesh.cores[to].receive(mesh.where[sender], payload))
             mesh.flush(to)
             mesh.write_all()
     assert mesh.result(name, number) is None
@@ -178,7 +178,7 @@ def test_an_append_whose_answer_was_lost_with_the_leader_is_there_once():
     before = mesh.cores[leader].member.state.commit
     while mesh.cores[leader].member.state.commit == before:
         sender, to, payload = mesh.mail.popleft()
-        mesh.take(to, mesh.cores[to].receive(mesh.where[sender], payload, mesh.now_ns))
+        mesh.take(to, mesh.cores[to].receive(mesh.where[sender], payload))
         mesh.flush(to)
         for name in mesh.cores:
             mesh.write(name)
@@ -227,7 +227,7 @@ def test_appends_in_the_name_of_another_endpoint_are_refused(mesh):
     for request in (Register(writer, 0), write):
         for payload in core.write(Ask(1, request)):
             with pytest.raises(DecodeError, match="in the name of"):
-                mesh.cores[leader].receive(mesh.where[follower], payload, mesh.now_ns)
+                mesh.cores[leader].receive(mesh.where[follower], payload)
     mesh.work()
     assert mesh.entries(leader) == {0: "own"}
 
@@ -392,7 +392,7 @@ def test_outside_of_the_group_no_rule_is_changed_and_the_leader_says_that_it_lea
 
     def hear(word: Seek | Ask) -> None:
         for payload in mesh.codec.encode(OUTSIDE, mesh.cores[leader].group, word):
-            mesh.take(leader, mesh.cores[leader].receive(where, payload, mesh.now_ns))
+            mesh.take(leader, mesh.cores[leader].receive(where, payload))
 
     hear(Seek(1))
     with pytest.raises(DecodeError, match="only members do"):
@@ -444,7 +444,7 @@ class Story:
         for _ in range(min(len(mesh.mail), self.chance.randrange(10))):
             sender, to, payload = mesh.mail.popleft()
             if not {sender, to} & mesh.cut:
-                mesh.take(to, mesh.cores[to].receive(mesh.where[sender], payload, mesh.now_ns))
+                mesh.take(to, mesh.cores[to].receive(mesh.where[sender], payload))
                 mesh.flush(to)
 
     def heal(self) -> None:

@@ -178,7 +178,7 @@ def said_to(mesh: LogProxyMesh, leader: str, name: str, words: list[Ask]) -> lis
     found: list[object] = []
     for word in words:
         for payload in mesh.codec.encode(OUTSIDE, mesh.cores[leader].group, word):
-            effects = mesh.cores[leader].receive(where, payload, mesh.now_ns)
+            effects = mesh.cores[leader].receive(where, payload)
             found += [
                 mesh.codec.decode(each.payload).content
                 for each in effects
@@ -254,7 +254,7 @@ def test_a_right_that_is_missing_is_told(mesh: LogProxyMesh) -> None:
     core = mesh.cores[leader]
     (payload,) = core.write(Barred(Right.READ, ticket, "it may not read l"))
     mesh.mail.clear()
-    asker.run(asker.core.receive(mesh.where[leader], payload, mesh.now_ns))
+    asker.run(asker.core.receive(mesh.where[leader], payload))
     failed = asker.answers[number]
     assert isinstance(failed, QueryFailed)
     assert (failed.code, failed.text) == (ErrorCode.NOT_AUTHORIZED, "it may not read l")
@@ -266,7 +266,7 @@ def test_answers_of_others_than_the_leader_are_not_taken(mesh: LogProxyMesh) -> 
     number = asker.pose(StateQuery(1))
     ticket = asker.core._first_ticket + 2 * number + 1
     (payload,) = mesh.cores[other].write(Answered(ticket, Found(0, (5, 5))))
-    asker.run(asker.core.receive(mesh.where[other], payload, mesh.now_ns))
+    asker.run(asker.core.receive(mesh.where[other], payload))
     assert number not in asker.answers
     mesh.work()
     assert asker.told_state(number).ends == (0, 0)

@@ -108,7 +108,7 @@ class Journey(FileMesh):
                 sender, to, payload = self.mail.popleft()
                 if to in self.cores:
                     core = self.cores[to]
-                    self.take(to, core.receive(self.where[sender], payload, self.now_ns))
+                    self.take(to, core.receive(self.where[sender], payload))
             elif not any(self.writes[each] or self.file_reads[each] for each in self.cores):
                 self.tick()
             else:

@@ -91,7 +91,7 @@ def fill(mesh: Mesh) -> None:
     for number in range(ENTRIES):
         for key in range(KEYS):
             core.requests.put(b"\x1a" + (number * KEYS + key).to_bytes(4, "big"), b"\x01")
-        mesh.take("a", core.flush(mesh.now_ns))
+        mesh.take("a", core.flush())
     mesh.slow = set()
     mesh.work()
 
@@ -126,7 +126,7 @@ def test_a_clone_applies_a_leaders_runs_message_by_message(longest: Counted) -> 
     core = mesh.cores["a"]
     for number in range(MUTATIONS):
         core.requests.put(b"\x1a" + number.to_bytes(4, "big"), VALUE)
-    mesh.take("a", core.flush(mesh.now_ns))
+    mesh.take("a", core.flush())
     mesh.work()
     mesh.tick()
     mesh.work()
@@ -190,7 +190,7 @@ def test_events_come_in_slices(longest: Counted) -> None:
     assert longest["looked at"] <= 3 * SLICE_COUNT, "before, now, and if there was one"
     longest.clear()
     leader.requests.clear()
-    mesh.take("a", leader.flush(mesh.now_ns))
+    mesh.take("a", leader.flush())
     until_told(mesh, "a", ENTRIES * KEYS)
     assert longest["told"] == SLICE_COUNT
 

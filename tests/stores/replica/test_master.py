@@ -390,7 +390,7 @@ def test_a_failed_write_closes_the_master_and_claims_nothing(world, disk):
     assert clone.contents() == {"known": 1}
     with pytest.raises(StoreClosed):
         master.core.requests.clear()
-    assert master.core.tick(world.now_ns) == master.core.flush(world.now_ns) == []
+    assert master.core.tick(world.now_ns) == master.core.flush() == []
 
 
 def test_a_master_that_closes_says_goodbye_once(world, pair):
@@ -492,7 +492,7 @@ def test_a_malformed_request_costs_nothing_else(world, requests):
 def test_garbage_is_refused_and_costs_nothing(world, pair, payload):
     master, clone = pair
     with pytest.raises(DecodeError):
-        master.core.receive(STRANGER.endpoint, payload, world.now_ns)
+        master.core.receive(STRANGER.endpoint, payload)
     clone.put("a", 1)
     world.settle()
     assert master.contents() == clone.contents() == {"a": 1}

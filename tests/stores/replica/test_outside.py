@@ -392,7 +392,7 @@ def test_a_missing_right_ends_what_asked_for_it_and_nothing_else(mesh: ProxyMesh
         assert isinstance(content, Ask)
         right = Right.READ if isinstance(content.request, Read) else Right.WRITE
         (answer,) = CODEC.encode(own, None, Barred(right, content.ticket, "no"))
-        asker.run(asker.core.receive(mesh.where[leader], answer, mesh.now_ns))
+        asker.run(asker.core.receive(mesh.where[leader], answer))
     mesh.mail.clear()
     assert asker.answers[number] == ReadRefusedCommand(number, False, "no", True)
     assert asker.outcomes[request] == Refused(ErrorCode.NOT_AUTHORIZED, "no: it was not applied")
@@ -453,7 +453,7 @@ def test_a_proxy_writes_in_its_own_name_alone(mesh: ProxyMesh) -> None:
     ):
         (payload,) = CODEC.encode(OUTSIDE, mesh.cores[leader].group, Ask(7, request))
         with pytest.raises(DecodeError, match=r"in the name of|only members"):
-            mesh.cores[leader].receive(mesh.where["p"], payload, mesh.now_ns)
+            mesh.cores[leader].receive(mesh.where["p"], payload)
 
 
 def test_a_late_answer_to_an_earlier_proxy_of_the_endpoint_answers_nothing(
@@ -491,7 +491,7 @@ def test_an_endpoint_that_was_not_asked_answers_nothing(mesh: ProxyMesh) -> None
     answer = Found(Stamp(1 << 60, 7), ReadAnswerCommand(number, Rows(), None))
     own, group = mesh.cores[stranger].own, mesh.cores[stranger].group
     (payload,) = CODEC.encode(own, group, Answered(found.ticket, answer))
-    asker.run(asker.core.receive(mesh.where[stranger], payload, mesh.now_ns))
+    asker.run(asker.core.receive(mesh.where[stranger], payload))
     assert number not in asker.answers
     mesh.cut = set()
     mesh.ticks(8)
@@ -506,7 +506,7 @@ def leads(mesh: ProxyMesh, asker: Asker, name: str, term: int, group: bytes) -> 
     mesh.where.setdefault(name, type(mesh.where["a"])(name.encode() * 16))
     own = mesh.cores["a"].own._replace(name=name)
     (payload,) = CODEC.encode(own, group, Leads(1, term))
-    asker.run(asker.core.receive(mesh.where[name], payload, mesh.now_ns))
+    asker.run(asker.core.receive(mesh.where[name], payload))
 
 
 def test_the_highest_term_leads(mesh: ProxyMesh) -> None:
@@ -576,7 +576,7 @@ def test_questions_that_wait_for_a_majority_have_a_limit_for_each_endpoint(
         (payload,) = CODEC.encode(
             OUTSIDE, core.group, Ask(ticket, Read(Stamp(0, 0), True, look_up))
         )
-        mesh.take(leader, core.receive(mesh.where["p"], payload, mesh.now_ns))
+        mesh.take(leader, core.receive(mesh.where["p"], payload))
     refused = [
         content
         for content in (CODEC.decode(payload).content for _, to, payload in mesh.mail if to == "p")
@@ -595,7 +595,7 @@ def test_pages_that_wait_have_a_limit_for_each_endpoint(mesh: ProxyMesh) -> None
     page = ScanCommand(1, 0, b"", None, 1, True)
     for ticket in range(JOBS_MAX + 5):
         (payload,) = CODEC.encode(OUTSIDE, core.group, Ask(ticket, Read(Stamp(0, 0), False, page)))
-        mesh.take(leader, core.receive(mesh.where["p"], payload, mesh.now_ns))
+        mesh.take(leader, core.receive(mesh.where["p"], payload))
     answers = [CODEC.decode(payload).content for _, to, payload in mesh.mail if to == "p"]
     assert [each.answer.text for each in answers] == [BUSY] * 5
     assert core.has_work
