@@ -109,7 +109,8 @@ class Consumer(Generic[PayloadT]):
         self._is_connected = False
         self._is_closed = False
         self._is_consuming = False
-        self._next = 0
+        self.next_sequence = 0
+        """The number of the event to consume next; means nothing before the handshake."""
         # The first number not known to exist: events in [next, end) without a place in the buffer
         # are missing. Kept from before the handshake on, so that the handshake forgets no gap.
         self._end = 0
@@ -128,7 +129,7 @@ class Consumer(Generic[PayloadT]):
         """Show in one line what the consumer has, and what it waits for."""
         state = "closed" if self._is_closed else "connected" if self._is_connected else "waiting"
         return (
-            f"<Consumer {state} epoch={self._epoch} next={self._next} end={self._end}"
+            f"<Consumer {state} epoch={self._epoch} next={self.next_sequence} end={self._end}"
             f" buffered={len(self._buffer)} tick={self._tick}>"
         )
 
@@ -174,11 +175,11 @@ class Consumer(Generic[PayloadT]):
         if self._is_producer_silent():
             self._close(ErrorCode.CONNECTION_TIMEOUT)
             return
-        has_progress = self._next != self._next_at_last_tick
-        self._next_at_last_tick = self._next
+        has_progress = self.next_sequence != self._next_at_last_tick
+        self._next_at_last_tick = self.next_sequence
         self._idle_ticks = 0 if has_progress else self._idle_ticks + 1
         is_stuck = self._idle_ticks >= self._config.nack_timeout_ticks
-        if is_stuck and self._next < self._end:
+        if is_stuck and self.next_sequence < self._end:
             self._idle_ticks = 0
             self._ask_for_missing()
         elif self._is_ack_due(has_progress=has_progress):
@@ -211,14 +212,9 @@ class Consumer(Generic[PayloadT]):
         return self._epoch
 
     @property
-    def next_sequence(self) -> int:
-        """The number of the event to consume next; means nothing before the handshake."""
-        return self._next
-
-    @property
     def missing_count(self) -> int:
         """How many events are known to exist, and are not consumed."""
-        return max(0, self._end - self._next)
+        return max(0, self._end - self.next_sequence)
 
     @property
     def is_connected(self) -> bool:
@@ -233,13 +229,13 @@ class Consumer(Generic[PayloadT]):
     @property
     def is_idle(self) -> bool:
         """True if it has its handshake and everything that it knows to exist."""
-        return self._is_connected and self._next == self._end and not self._is_closed
+        return self._is_connected and self.next_sequence == self._end and not self._is_closed
 
     def statistics(self) -> ConsumerStatistics:
         """Give a snapshot of state and counts."""
         return ConsumerStatistics(
             epoch=self._epoch,
-            next_sequence=self._next,
+            next_sequence=self.next_sequence,
             end_sequence=self._end,
             buffered=len(self._buffer),
             is_connected=self._is_connected,
@@ -274,35 +270,35 @@ class Consumer(Generic[PayloadT]):
             return
         self._is_connected = True
         self._heartbeat_interval_ticks = handshake.heartbeat_interval_ticks
-        self._next = handshake.offset + 1
-        self._end = max(self._end, self._next)
-        for sequence in [number for number in self._buffer if number < self._next]:
+        self.next_sequence = handshake.offset + 1
+        self._end = max(self._end, self.next_sequence)
+        for sequence in [number for number in self._buffer if number < self.next_sequence]:
             del self._buffer[sequence]
         self._drain()
         if not self._is_closed:
             self._acknowledge()
 
     def _on_event(self, first_sequence: int, payloads: Sequence[PayloadT]) -> None:
-        if first_sequence == self._next and self._is_connected and not self._buffer:
+        if first_sequence == self.next_sequence and self._is_connected and not self._buffer:
             self._consume(payloads)
             return
         end = first_sequence + len(payloads)
         self._end = max(self._end, end)
-        if not self._is_connected or first_sequence > self._next:
+        if not self._is_connected or first_sequence > self.next_sequence:
             self._keep(first_sequence, payloads)
             return
-        self._duplicate_count += min(end, self._next) - first_sequence
-        if end > self._next:
-            for sequence in range(self._next, end):
+        self._duplicate_count += min(end, self.next_sequence) - first_sequence
+        if end > self.next_sequence:
+            for sequence in range(self.next_sequence, end):
                 self._buffer.pop(sequence, None)
-            self._consume(payloads[self._next - first_sequence :])
+            self._consume(payloads[self.next_sequence - first_sequence :])
             self._drain()
 
     def _on_retransmit_failed(self, sequence: int) -> None:
         self._end = max(self._end, sequence + 1)
-        if self._is_connected and sequence < self._next:
+        if self._is_connected and sequence < self.next_sequence:
             return
-        if sequence == self._next or len(self._buffer) < CONSUMER_BUFFER_MAX:
+        if sequence == self.next_sequence or len(self._buffer) < CONSUMER_BUFFER_MAX:
             self._buffer.setdefault(sequence, _Hole.LOST)
         if self._is_connected:
             self._drain()
@@ -332,7 +328,7 @@ class Consumer(Generic[PayloadT]):
         while self._buffer:
             if run := self._take_run():
                 self._consume(run)
-            elif self._buffer.get(self._next) is _Hole.LOST:
+            elif self._buffer.get(self.next_sequence) is _Hole.LOST:
                 self._skip_lost()
             else:
                 return
@@ -340,7 +336,7 @@ class Consumer(Generic[PayloadT]):
     def _take_run(self) -> list[PayloadT]:
         """Take the payloads from ``next`` up to a hole out of the buffer."""
         run: list[PayloadT] = []
-        sequence = self._next
+        sequence = self.next_sequence
         while not isinstance(payload := self._buffer.get(sequence, _Hole.MISSING), _Hole):
             run.append(payload)
             del self._buffer[sequence]
@@ -354,9 +350,9 @@ class Consumer(Generic[PayloadT]):
         if self._is_closed:
             return
         self._consumed_count += len(payloads)
-        self._next += len(payloads)
-        if self._end < self._next:
-            self._end = self._next
+        self.next_sequence += len(payloads)
+        if self._end < self.next_sequence:
+            self._end = self.next_sequence
 
     def _skip_lost(self) -> None:
         self._is_consuming = True
@@ -367,12 +363,12 @@ class Consumer(Generic[PayloadT]):
         if error is not None:
             self._close(error)
             return
-        del self._buffer[self._next]
+        del self._buffer[self.next_sequence]
         self._lost_count += 1
-        self._next += 1
+        self.next_sequence += 1
 
     def _missing(self) -> tuple[int, ...]:
-        numbers = range(self._next, self._end)
+        numbers = range(self.next_sequence, self._end)
         missing = (number for number in numbers if number not in self._buffer)
         return tuple(islice(missing, NACK_COUNT_MAX))
 
@@ -380,12 +376,12 @@ class Consumer(Generic[PayloadT]):
 
     def _acknowledge(self) -> None:
         assert self._epoch is not None, repr(self)
-        self._backend.send(self, CumulativeAck(self._epoch, self._next - 1))
+        self._backend.send(self, CumulativeAck(self._epoch, self.next_sequence - 1))
 
     def _ask_for_missing(self) -> None:
         """Ask; which acknowledges too, as everything before the first missing was consumed."""
         assert self._epoch is not None, repr(self)
-        assert self._next not in self._buffer, repr(self)
+        assert self.next_sequence not in self._buffer, repr(self)
         self._backend.send(self, Nack(self._epoch, self._missing()))
 
     def _is_ack_due(self, *, has_progress: bool) -> bool:

@@ -116,7 +116,8 @@ class Producer(Generic[HandleT, PayloadT]):
         self._backend = backend
         self._epoch = epoch
         self._config = config
-        self._sequence = sequence
+        self.sequence = sequence
+        """The number of the latest event."""
         self._buffer: Buffer[PayloadT] | None = None
         if backlog is None:
             backlog = self._buffer = Buffer(sequence + 1)
@@ -138,7 +139,7 @@ class Producer(Generic[HandleT, PayloadT]):
         """Show in one line what matters when something hangs: who has acknowledged what."""
         consumers = {handle: path.acknowledged for handle, path in self._paths.items()}
         return (
-            f"<Producer epoch={self._epoch} sequence={self._sequence}"
+            f"<Producer epoch={self._epoch} sequence={self.sequence}"
             f" unacknowledged={self.unacknowledged} tick={self._tick} consumers={consumers}>"
         )
 
@@ -149,7 +150,7 @@ class Producer(Generic[HandleT, PayloadT]):
         if not self._paths:
             self._advance_alone(1)
             return
-        self._sequence = sequence = self._sequence + 1
+        self.sequence = sequence = self.sequence + 1
         if self._buffer is not None:
             self._buffer.events.append(payload)
         self._last_broadcast_tick = self._tick
@@ -162,8 +163,8 @@ class Producer(Generic[HandleT, PayloadT]):
         if not self._paths:
             self._advance_alone(len(payloads))
             return
-        first_sequence = self._sequence + 1
-        self._sequence += len(payloads)
+        first_sequence = self.sequence + 1
+        self.sequence += len(payloads)
         if self._buffer is not None:
             self._buffer.extend(payloads)
         self._last_broadcast_tick = self._tick
@@ -172,8 +173,8 @@ class Producer(Generic[HandleT, PayloadT]):
     def skip(self, count: int = 1) -> None:
         """Number events that no consumer waits for, and that the backlog need not keep."""
         assert not self._paths, "consumers wait for them"
-        self._sequence += count
-        self._floor = self._sequence
+        self.sequence += count
+        self._floor = self.sequence
 
     def add(self, handle: HandleT, after: int | None = None) -> None:
         """Take a consumer in and send its handshake: it gets every event from now on.
@@ -184,9 +185,9 @@ class Producer(Generic[HandleT, PayloadT]):
         """
         if handle in self._paths:
             raise LocalProtocolError(f"{handle!r} is a consumer already: discard it first")
-        offset = self._sequence if after is None else after
-        if not self._backlog.first_sequence - 1 <= offset <= self._sequence:
-            first, last = self._backlog.first_sequence, self._sequence
+        offset = self.sequence if after is None else after
+        if not self._backlog.first_sequence - 1 <= offset <= self.sequence:
+            first, last = self._backlog.first_sequence, self.sequence
             raise LocalProtocolError(f"no events after {offset}: {first} to {last} are kept")
         self._paths[handle] = _Path(floor=offset, last_seen_tick=self._tick)
         self._floor = min(self._floor, offset)
@@ -225,7 +226,7 @@ class Producer(Generic[HandleT, PayloadT]):
             return
         if self._tick - self._last_broadcast_tick >= interval_ticks:
             self._last_broadcast_tick = self._tick
-            self._backend.broadcast(self, Heartbeat(self._epoch, self._sequence))
+            self._backend.broadcast(self, Heartbeat(self._epoch, self.sequence))
         timeout_ticks = interval_ticks * self._config.connection_timeout_factor
         silent = [
             handle
@@ -243,14 +244,9 @@ class Producer(Generic[HandleT, PayloadT]):
         return self._epoch
 
     @property
-    def sequence(self) -> int:
-        """The number of the latest event."""
-        return self._sequence
-
-    @property
     def unacknowledged(self) -> int:
         """How many events wait for the acknowledgement of at least one consumer."""
-        return self._sequence - self._floor
+        return self.sequence - self._floor
 
     @property
     def is_idle(self) -> bool:
@@ -272,11 +268,16 @@ class Producer(Generic[HandleT, PayloadT]):
         path = self._paths.get(handle)
         return None if path is None else path.acknowledged
 
+    def has_begun(self, handle: HandleT) -> bool:
+        """Tell whether a consumer acknowledged its handshake."""
+        path = self._paths.get(handle)
+        return path is not None and not path.is_pending
+
     def statistics(self) -> ProducerStatistics[HandleT]:
         """Give a snapshot of state and counts."""
         return ProducerStatistics(
             epoch=self._epoch,
-            sequence=self._sequence,
+            sequence=self.sequence,
             unacknowledged=self.unacknowledged,
             tick=self._tick,
             consumers=tuple(
@@ -309,10 +310,10 @@ class Producer(Generic[HandleT, PayloadT]):
         # never lost anything can go on.
         path.is_pending = True
         is_renewed = self._config.carries_snapshot
-        self._send_handshake(handle, offset=self._sequence if is_renewed else path.floor)
+        self._send_handshake(handle, offset=self.sequence if is_renewed else path.floor)
 
     def _on_cumulative_ack(self, handle: HandleT, path: _Path, sequence: int) -> None:
-        if sequence > self._sequence:
+        if sequence > self.sequence:
             self._refused_count += 1
             return
         if sequence < path.floor:
@@ -345,7 +346,7 @@ class Producer(Generic[HandleT, PayloadT]):
         answers: list[ProducerMessage[PayloadT]] = []
         first_kept, runs = self._backlog.first_sequence, list[list[int]]()
         for sequence in sequences:
-            if sequence > self._sequence:
+            if sequence > self.sequence:
                 # A "failed" would make the consumer skip an event that is still to come.
                 self._refused_count += 1
             elif sequence < first_kept:
@@ -374,6 +375,6 @@ class Producer(Generic[HandleT, PayloadT]):
 
     def _prune(self) -> None:
         """Forget every event that no consumer may ask for."""
-        self._floor = min((path.floor for path in self._paths.values()), default=self._sequence)
+        self._floor = min((path.floor for path in self._paths.values()), default=self.sequence)
         if self._buffer is not None:
             self._buffer.forget(self._floor)

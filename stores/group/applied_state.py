@@ -22,7 +22,7 @@ class AppliedState:
 
     def __init__(self, journal: Journal, machine: Machine, applied: int, times: Times) -> None:
         """Take a machine that has applied all up to ``applied``, at those times of the group."""
-        assert journal.floor.index <= applied <= journal.end.index, (journal, applied)
+        assert journal.floor.index <= applied <= journal.end_index, (journal, applied)
         self.journal = journal
         self.machine = machine
         self.clock = GroupClock(times)
@@ -58,7 +58,7 @@ class AppliedState:
 
     def stage_all(self) -> None:
         """Have later requests judged with all entries of the journal, committed or not."""
-        for index in range(self.commit + 1, self.journal.end.index + 1):
+        for index in range(self.commit + 1, self.journal.end_index + 1):
             entry = self.journal.entry(index)
             if isinstance(entry, ActionEntry):
                 self.machine.stage(Position(entry.term, index), entry.body)

@@ -130,6 +130,8 @@ class Ballot:
         """The member whose ballot it is."""
         self.term = term
         """The latest term."""
+        self.is_whole = is_whole
+        """False while the member lacks something that it may have acknowledged."""
         self._is_dirty = True
         self._saving: int | None = None
         self._token = 0
@@ -153,11 +155,6 @@ class Ballot:
     def vote(self) -> MemberId | None:
         """The candidate that has this member's vote in the term."""
         return self._promises.vote
-
-    @property
-    def is_whole(self) -> bool:
-        """False while the member lacks something that it may have acknowledged."""
-        return self._promises.is_whole
 
     @property
     def mark(self) -> Position | None:
@@ -189,7 +186,7 @@ class Ballot:
     def _promise(self, promises: Promises) -> None:
         self._is_dirty = self._is_dirty or promises != self._promises
         self._promises = promises
-        self.term = promises.term
+        self.term, self.is_whole = promises.term, promises.is_whole
 
     # -- the mark --------------------------------------------------------------------------------
 
@@ -235,9 +232,10 @@ class Ballot:
         return self._marks.sync() if self._ticks % SYNC_TICKS == 0 else []
 
     def settle(self, effects: list[Effect]) -> list[Effect]:
-        """End a step: hold its words back until all that they promise is on the disk."""
-        if self.is_settled:
-            return effects
+        """End a step: hold its words back until all that they promise is on the disk.
+
+        There is no need to ask while the ballot ``is_settled``.
+        """
         done: list[Effect] = []
         for effect in effects:
             if isinstance(effect, WORDS):

@@ -67,15 +67,11 @@ class Electorate:
         self._wanted = wanted
         self._followers = followers
         self._rounds = rounds
-        self._transfer: _Transfer | None = None
+        self.succession: _Transfer | None = None
+        """While another voter is to take the lead: nothing is taken on meanwhile."""
         self._change: _Change | None = None
 
     # -- what is so ------------------------------------------------------------------------------
-
-    @property
-    def is_handing_over(self) -> bool:
-        """True while another voter is to take the lead: nothing is taken on meanwhile."""
-        return self._transfer is not None
 
     def members(self) -> list[MemberStatus]:
         """Give what is known of all members, this one too."""
@@ -225,18 +221,18 @@ class Electorate:
         is_other = to != self._ballot.member and to in self._journal.voters.current
         if not is_other or not self._followers.is_healthy(to, HEALTHY_TICKS):
             return False
-        self._transfer = _Transfer(to, self._timing.timeout_ticks_min)
+        self.succession = _Transfer(to, self._timing.timeout_ticks_min)
         return True
 
     def hand_over(self) -> list[Effect]:
         """Have the heir of a transfer ask for votes once it is level; give up after a timeout."""
-        if self._transfer is None:
+        if self.succession is None:
             return []
-        self._transfer.ticks_left -= 1
-        if self._transfer.ticks_left < 0:
-            self._transfer = None
-        elif self.matched(self._transfer.to) == self._journal.end.index:
-            return [Send(self._transfer.to, TimeoutNow(self._ballot.term))]
+        self.succession.ticks_left -= 1
+        if self.succession.ticks_left < 0:
+            self.succession = None
+        elif self.matched(self.succession.to) == self._journal.end_index:
+            return [Send(self.succession.to, TimeoutNow(self._ballot.term))]
         return []
 
     def pass_on(self) -> list[Effect]:

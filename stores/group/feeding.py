@@ -56,7 +56,7 @@ class Feeding:
             self,
             epoch=term,
             config=JOURNAL_CHANNEL,
-            sequence=self._journal.end.index,
+            sequence=self._journal.end_index,
             backlog=self._journal,
         )
         self._collected: list[Effect] = []
@@ -76,7 +76,7 @@ class Feeding:
 
     def feeds(self, member: MemberId) -> bool:
         """Tell whether a member gets entries as they come: its channel has begun."""
-        return self._producer.acknowledged(member) is not None
+        return self._producer.has_begun(member)
 
     def take(self) -> list[Effect]:
         """Give what was collected, and the entries that are to be sent now."""
@@ -159,7 +159,7 @@ class Feeding:
             return
         self._producer.receive(sender, message.message)
         if isinstance(message.message, CumulativeAck):
-            done = min(message.message.sequence, self._journal.end.index)
+            done = min(message.message.sequence, self._journal.end_index)
             self._followers.acknowledged(sender, message, done)
             if follower.next_index <= follower.catch_up_end:
                 commit = self._state.commit
@@ -190,7 +190,7 @@ class Feeding:
         self, to: MemberId, session: int, agreed: int, sending: SnapshotSending | None
     ) -> None:
         head = sending.head if sending is not None else None
-        end = self._journal.end.index
+        end = self._journal.end_index
         self._collected.append(Send(to, Admitted(self._term, session, agreed, end, head)))
 
     def _open(self, to: MemberId, after: int) -> None:

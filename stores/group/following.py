@@ -157,9 +157,9 @@ class Following:
             self._staging += 1  # A write of an earlier one that is under way is none of this one's.
             return self._receive_parts()
         effects: list[Effect] = []
-        if message.agreed > journal.end.index:
+        if message.agreed > journal.end_index:
             return effects
-        if message.agreed < journal.end.index:
+        if message.agreed < journal.end_index:
             effects += self._ballot.lower_mark(journal.position(message.agreed))
             self._state.truncate(message.agreed)
         return effects + self._begin(message.agreed, message.end)
@@ -230,7 +230,8 @@ class Following:
 
     def persisted(self) -> list[Effect]:
         """Acknowledge what is durable now; with all that the leader had, count again."""
-        journal, effects = self._state.journal, self._go_on()
+        journal = self._state.journal
+        effects = [] if self._receiving is None else self._go_on()
         durable = journal.durable
         if self._consumer is None or durable < journal.floor.index:
             return effects
@@ -266,8 +267,6 @@ class Following:
 
     def _go_on(self) -> list[Effect]:
         """Go on with a snapshot after a write; one that is none after all is given up."""
-        if self._receiving is None:
-            return []
         try:
             return self._receive_parts()
         except DecodeError:
@@ -294,7 +293,7 @@ class Following:
         journal = self._state.journal
         was_alone = len(journal.voters.current) == 1
         if was_alone and is_forced(self._ballot.term, journal.end.term):
-            return journal.end.index
+            return journal.end_index
         return self._state.commit
 
     def _refuse(self, message: Admitted) -> list[Effect]:
@@ -304,7 +303,7 @@ class Following:
         return [HistoryConflict(self._leader, message.agreed, self._keeps)]
 
     def _install(self, snapshot: Snapshot, end: int) -> list[Effect]:
-        if snapshot.after > self._state.journal.end.index:
+        if snapshot.after > self._state.journal.end_index:
             raise DecodeError(f"a snapshot leaves out entries up to {snapshot.after}")
         last, known = snapshot.position.index, max(self._state.commit, snapshot.after)
         if last < known:
@@ -333,11 +332,10 @@ class Following:
         if index < first:
             return []
         self._state.advance(index)
-        return [Committed(first, index), *self._serve_reads()]
+        committed = Committed(first, index)
+        return [committed, *self._serve_reads()] if self._reads else [committed]
 
     def _serve_reads(self) -> list[Effect]:
-        if not self._reads:
-            return []
         commit = self._state.commit
         ready = [caller for index, caller in self._reads if index <= commit]
         self._reads = [read for read in self._reads if read[0] > commit]
@@ -371,14 +369,16 @@ class Following:
 
         Terms that no leader of this term has in its journal end the session.
         """
-        journal = self._state.journal
-        assert journal.end.index + 1 == consumer.next_sequence, journal
+        journal, term = self._state.journal, self._ballot.term
+        assert journal.end_index + 1 == consumer.next_sequence, journal
+        last = journal.end_term
         for entry in payloads:
-            if not journal.end.term <= entry.term <= self._ballot.term:
+            if not last <= entry.term <= term:
                 consumer.stop()
                 self._consumer = None
                 return
             journal.append(entry)
+            last = entry.term
 
     def send(self, consumer: Consumer[Entry], message: ConsumerMessage) -> None:
         """Send what the consumer says; what it has processed is what is durable."""

@@ -55,7 +55,10 @@ class Journal:
         One that ``is_volatile`` has no disk: what is appended is as durable as it ever gets.
         """
         self.is_volatile = is_volatile
-        self._floor = floor
+        self.floor = floor
+        """The last entry that it does not hold."""
+        self.end_index = floor.index
+        """The index of the last entry."""
         self._entries: list[Entry] = []
         # Where each term begins. The floor stands for its own term.
         self._terms = [floor]
@@ -66,18 +69,13 @@ class Journal:
         self._has_cut = False
         for entry in entries:
             self.append(entry)
-        self.durable = self._stored = self.end.index
+        self.durable = self._stored = self.end_index
 
     def __repr__(self) -> str:
         """Show in one line where it begins and ends, and how much is durable."""
-        return f"<Journal floor={self._floor!s} end={self.end} durable={self.durable}>"
+        return f"<Journal floor={self.floor!s} end={self.end} durable={self.durable}>"
 
     # -- what is in it ---------------------------------------------------------------------------
-
-    @property
-    def floor(self) -> Position:
-        """The last entry that it does not hold."""
-        return self._floor
 
     @property
     def end(self) -> Position:
@@ -85,13 +83,13 @@ class Journal:
         return Position(self._terms[-1].term, self.end_index)
 
     @property
-    def end_index(self) -> int:
-        """The index of the last entry."""
-        return self._floor.index + len(self._entries)
+    def end_term(self) -> int:
+        """The term of the last entry."""
+        return self._terms[-1].term
 
     def term_at(self, index: int) -> int:
         """Give the term of the entry at an index between floor and end."""
-        assert self._floor.index <= index <= self.end_index, (index, self)
+        assert self.floor.index <= index <= self.end_index, (index, self)
         if index >= self._terms[-1].index:
             return self._terms[-1].term
         return self._terms[bisect_right(self._terms, index, key=lambda begin: begin.index) - 1].term
@@ -102,24 +100,24 @@ class Journal:
 
     def entry(self, index: int) -> Entry:
         """Give the entry at an index above the floor."""
-        assert index > self._floor.index, (index, self)
-        return self._entries[index - self._floor.index - 1]
+        assert index > self.floor.index, (index, self)
+        return self._entries[index - self.floor.index - 1]
 
     @property
     def first_sequence(self) -> int:
         """The index of the first entry that it holds, or of the next one."""
-        return self._floor.index + 1
+        return self.floor.index + 1
 
     def payloads(self, first: int, last: int) -> Sequence[Entry]:
         """Give the entries from ``first`` to ``last``."""
-        assert first > self._floor.index, (first, self)
-        return self._entries[first - self._floor.index - 1 : last - self._floor.index]
+        assert first > self.floor.index, (first, self)
+        return self._entries[first - self.floor.index - 1 : last - self.floor.index]
 
     # -- what two journals have in common --------------------------------------------------------
 
     def ends(self) -> tuple[Position, ...]:
         """Give where each term ends, the floor's first: enough to compare two journals by."""
-        lasts = [begin.index - 1 for begin in self._terms[1:]] + [self.end.index]
+        lasts = [begin.index - 1 for begin in self._terms[1:]] + [self.end_index]
         return tuple(
             Position(begin.term, last) for begin, last in zip(self._terms, lasts, strict=True)
         )
@@ -143,7 +141,7 @@ class Journal:
         last_term = self._terms[-1].term
         assert entry.term >= last_term, (entry, self)
         self._entries.append(entry)
-        index = self._floor.index + len(self._entries)
+        self.end_index = index = self.end_index + 1
         if entry.term > last_term:
             self._terms.append(Position(entry.term, index))
         if isinstance(entry, VotersEntry):
@@ -155,15 +153,16 @@ class Journal:
         assert self.is_volatile, self
         assert position.index == self.end_index + 1, (position, self)
         self._entries.clear()
-        self._floor = position
+        self.floor = position
         self._terms = [position]
         self.voters.compact(position.index)
-        self.durable = position.index
+        self.durable = self.end_index = position.index
 
     def truncate(self, index: int) -> None:
         """Drop all entries above an index: they were never committed."""
-        assert index >= self._floor.index, (index, self)
-        del self._entries[index - self._floor.index :]
+        assert index >= self.floor.index, (index, self)
+        del self._entries[index - self.floor.index :]
+        self.end_index = index
         while self._terms[-1].index > index:
             del self._terms[-1]
         self.voters.truncate(index)
@@ -172,7 +171,8 @@ class Journal:
 
     def install(self, snapshot: Snapshot) -> None:
         """Replace all by a snapshot; the journal goes on after it."""
-        self._floor = snapshot.position
+        self.floor = snapshot.position
+        self.end_index = snapshot.position.index
         self._entries.clear()
         self._terms = [snapshot.position]
         self.voters = VoterHistory(snapshot.position.index, snapshot.voters, snapshot.dismissed)
@@ -181,10 +181,10 @@ class Journal:
 
     def compact(self, index: int) -> None:
         """Forget the entries up to an index, which the machine has applied and keeps for itself."""
-        assert self._floor.index <= index <= self.durable, (index, self)
+        assert self.floor.index <= index <= self.durable, (index, self)
         floor = self.position(index)
-        del self._entries[: index - self._floor.index]
-        self._floor = floor
+        del self._entries[: index - self.floor.index]
+        self.floor = floor
         self._terms = [floor, *(begin for begin in self._terms if begin.index > index)]
         self.voters.compact(index)
 
@@ -213,7 +213,7 @@ class Journal:
         if is_clean or self._write is not None or self.is_volatile:
             return None
         self._token += 1
-        first = max(self._stored, self._floor.index) + 1
+        first = max(self._stored, self.floor.index) + 1
         entries = self._written_next(first, machine)
         end = first - 1 + len(entries)
         write = Persist(self._token, self._installing, first - 1, entries)

@@ -69,7 +69,8 @@ class Leading:
         self._waiting: dict[int, list[object]] = {}
         self._appended = 0
         """What the machine's traffic is once all is applied that was appended in this term."""
-        self._first_own = self._journal.end.index + 1
+        self._first_own = self._journal.end_index + 1
+        """With this entry, once it is committed, all before it is, too."""
         self._write_ticks = 0
         self._writing: int | None = None
         """The write that was under way at the last tick."""
@@ -80,17 +81,12 @@ class Leading:
     @property
     def is_ready(self) -> bool:
         """True if all that was ever acknowledged is applied, and the lead is not handed over."""
-        return self._has_committed and not self.electorate.is_handing_over
+        return self._state.commit >= self._first_own and self.electorate.succession is None
 
     @property
     def is_over(self) -> bool:
         """True for one that is no voter, once those who are have all that it has."""
-        return self._has_committed and self.electorate.is_removed
-
-    @property
-    def _has_committed(self) -> bool:
-        """True if an entry of its own is committed, and with it all before."""
-        return self._state.commit >= self._first_own
+        return self._state.commit >= self._first_own and self.electorate.is_removed
 
     @property
     def has_room(self) -> bool:
@@ -104,11 +100,6 @@ class Leading:
         size = self._appended - self._state.machine.traffic
         return count >= UNCOMMITTED_MAX or size >= UNCOMMITTED_SIZE_MAX
 
-    @property
-    def is_followed(self) -> bool:
-        """True if other members were heard of in this term."""
-        return bool(self._followers)
-
     # -- from callers ----------------------------------------------------------------------------
 
     def start(self, moment: Moment) -> None:
@@ -121,12 +112,12 @@ class Leading:
 
     def propose(self, caller: object, request: object) -> list[Effect]:
         """Judge a request, and append what it comes to."""
+        if (done := self.decide(request)) is not None:
+            return [Replied(caller, done.value, isinstance(done, Done))]
         if not self.is_ready:
             return [Failed(caller, Setback.NOT_READY, self._ballot.member)]
         if self._is_full:
             return [Failed(caller, Setback.NO_ROOM, self._ballot.member)]
-        if (done := self.decide(request)) is not None:
-            return [Replied(caller, done.value, isinstance(done, Done))]
         judgement = self._state.machine.judge(request, self._state.clock.times)
         if isinstance(judgement, Answer):
             replied = Replied(caller, judgement.value)
@@ -145,14 +136,13 @@ class Leading:
         """
         journal, state, term = self._journal, self._state, self._ballot.term
         end = journal.end_index
-        is_clear = self.is_ready and state.commit == end
         is_alone = journal.is_volatile and journal.voters.current == (self._ballot.member,)
-        if not is_clear or not is_alone:
+        if not is_alone or state.commit != end or not self.is_ready:
             return None
         position = Position(term, end + 1)
         done = state.machine.perform(position, request, state.clock.times)
         if isinstance(done, Done):
-            if self.is_followed:
+            if self._followers:
                 journal.append(ActionEntry(term, done.body))
                 journal.keep()
             else:  # Who comes later takes a snapshot.
@@ -258,19 +248,20 @@ class Leading:
     @property
     def has_word(self) -> bool:
         """True if those that follow do not know yet how much is committed."""
-        return self._state.commit > self.feeding.told_commit and self.is_followed
+        return self._state.commit > self.feeding.told_commit and bool(self._followers)
 
     def settle(self, *, is_last: bool) -> list[Effect]:
         """End a step: what is new leaves once. A commit goes with entries, or with the last step.
 
         The last one is that of a turn of the driver, in which callers that were answered ask anew.
         """
-        effects = self.feeding.take() + self._serve_reads()
+        voters, commit = self._journal.voters.current, self._state.commit
+        effects = self.feeding.take() + self._rounds.serve(voters, self._followers.echoed, commit)
         is_round = self._rounds.begins()
         self._rounds.round += is_round
         if is_round or (is_last and self.has_word):
             effects.append(Broadcast(self._keepalive()))
-            self.feeding.told_commit = self._state.commit
+            self.feeding.told_commit = commit
         self._rounds.is_due = False
         return effects
 
@@ -304,7 +295,3 @@ class Leading:
     def _keepalive(self) -> Keepalive:
         end, times = self.feeding.end, self._state.clock.times
         return Keepalive(self._ballot.term, self._rounds.round, self._state.commit, end, times)
-
-    def _serve_reads(self) -> list[Effect]:
-        voters, commit = self._journal.voters.current, self._state.commit
-        return self._rounds.serve(voters, self._followers.echoed, commit)

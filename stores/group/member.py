@@ -72,19 +72,19 @@ class Member(MemberParts):
 
     def receive(self, sender: MemberId, message: Message) -> list[Effect]:
         """Take in what another member says."""
-        match message:
-            case (
-                PreVote() | PreVoteGranted() | Vote() | VoteGranted() | HigherTerm() | TimeoutNow()
-            ):
-                effects = self.election.take(sender, message)
+        match message:  # Those of each entry are looked for first.
+            case ToFollower() | Admitted() | SnapshotPart() | ReadFrom():
+                effects = self._from_leader(sender, message)
+            case FromFollower() | Echo() | Join() | SnapshotAck() | ReadIndex():
+                effects = self._from_follower(sender, message)
             case Keepalive():
                 effects = self.election.take(sender, message) + self._reconcile()
                 if sender == self.leader and message.term == self.ballot.term:
                     effects += self._following.on_keepalive(sender, message)
-            case Admitted() | ToFollower() | SnapshotPart() | ReadFrom():
-                effects = self._from_leader(sender, message)
-            case Echo() | Join() | FromFollower() | SnapshotAck() | ReadIndex():
-                effects = self._from_follower(sender, message)
+            case (
+                PreVote() | PreVoteGranted() | Vote() | VoteGranted() | HigherTerm() | TimeoutNow()
+            ):
+                effects = self.election.take(sender, message)
         return self._settle(effects)
 
     def welcome(self, member: MemberId) -> list[Effect]:
@@ -159,7 +159,9 @@ class Member(MemberParts):
 
     def settle(self) -> list[Effect]:
         """Tell those that follow what was decided, and what is committed."""
-        return self._settle([], is_last=True) if self.has_word else []
+        if self.leading is None or not self.leading.has_word:
+            return []
+        return self._settle([], is_last=True)
 
     def run_to(self, moment: Moment) -> None:
         """Have what a leader judges from now on bear this time, and not that of the last tick."""
@@ -260,7 +262,7 @@ class Member(MemberParts):
         """
         index = min(index, self.state.commit, self.journal.durable)
         if self.leading is not None:
-            excessive = max(self.excessive, self.journal.end.index - JOURNAL_MAX)
+            excessive = max(self.excessive, self.journal.end_index - JOURNAL_MAX)
             index = min(index, max(excessive, self.leading.feeding.wanted_index))
         if index > self.journal.floor.index:
             self.journal.compact(index)
@@ -269,13 +271,14 @@ class Member(MemberParts):
     # -- steps -----------------------------------------------------------------------------------
 
     def _from_leader(self, sender: MemberId, message: LeaderMessage) -> list[Effect]:
-        if message.term != self.ballot.term or sender != self.leader or self.leading is not None:
+        is_of_term = message.term == self.ballot.term and self.leading is None
+        if not is_of_term or sender != self.election.leader:
             return []
         match message:
-            case Admitted():
-                return self._following.on_admitted(message)
             case ToFollower():
                 return self._following.on_channel(message)
+            case Admitted():
+                return self._following.on_admitted(message)
             case SnapshotPart():
                 return self._following.on_part(message)
             case ReadFrom():
@@ -287,12 +290,12 @@ class Member(MemberParts):
         if message.term != self.ballot.term or self.leading is None:
             return []
         match message:
+            case FromFollower():
+                return self.leading.on_channel(sender, message)
             case Echo():
                 return self.leading.on_echo(sender, message)
             case Join():
                 return self.leading.on_join(sender, message)
-            case FromFollower():
-                return self.leading.on_channel(sender, message)
             case SnapshotAck():
                 return self.leading.on_snapshot_ack(sender, message)
             case ReadIndex():

@@ -122,7 +122,7 @@ class MemberParts:
     @property
     def missing_count(self) -> int:
         """How many entries a leader is known to have that are not in the journal here."""
-        return max(0, self._following.heard_end - self.journal.end.index)
+        return max(0, self._following.heard_end - self.journal.end_index)
 
     @property
     def snapshot_parts(self) -> tuple[int, int] | None:
@@ -172,4 +172,4 @@ class MemberParts:
         write = self.journal.next_write(self.state.machine)
         if write is not None:
             effects.append(write)
-        return self.ballot.settle(effects)
+        return effects if self.ballot.is_settled else self.ballot.settle(effects)

@@ -148,7 +148,8 @@ TableRequest = Register | Write | ChangeQuota | Compare | Read | SessionRequest
 
 def check_asker(request: object, sender: EndpointId) -> None:
     """Raise ``DecodeError`` where an endpoint asks in the name of another one's writer."""
-    if isinstance(request, Register | Write) and request.writer.entity.endpoint != sender:
+    # The id of a writer begins with its endpoint's.
+    if isinstance(request, (Register, Write)) and not request.writer.startswith(sender):
         raise DecodeError(f"another endpoint asks in the name of {request.writer!r}")
 
 

@@ -86,7 +86,7 @@ DRIVER = [
         "entries are kept for those that follow",
         "a member that follows lacks what was decided at once, and begins anew at each entry",
         "stores/group/leading.py",
-        "            if self.is_followed:\n",
+        "            if self._followers:\n",
         "            if False:\n",
     ),
     _driver(

@@ -46,7 +46,7 @@ GROUP = [
         "nack_acknowledges",
         "what a follower has taken in counts as if it were on its disk",
         "feeding.py",
-        "        if isinstance(message.message, CumulativeAck):\n            done = min(message.message.sequence, self._journal.end.index)\n",
+        "        if isinstance(message.message, CumulativeAck):\n            done = min(message.message.sequence, self._journal.end_index)\n",
         "        if True:\n            done = self._producer.acknowledged(sender) or 0\n",
     ),
     _rule(
@@ -60,8 +60,8 @@ GROUP = [
         "serve_before_own_term",
         "a new leader reads less than what was acknowledged",
         "leading.py",
-        "        return self._has_committed and not self.electorate.is_handing_over\n",
-        "        return not self.electorate.is_handing_over\n",
+        "        return self._state.commit >= self._first_own and self.electorate.succession is None\n",
+        "        return self.electorate.succession is None\n",
     ),
     _rule(
         "regressed_votes",
@@ -100,7 +100,7 @@ GROUP = [
         "learner_leads_for_nothing",
         "a learner that was elected steps down before the voters have what it has",
         "leading.py",
-        "        return self._has_committed and self.electorate.is_removed\n",
+        "        return self._state.commit >= self._first_own and self.electorate.is_removed\n",
         "        return self.electorate.is_removed\n",
     ),
     _rule(

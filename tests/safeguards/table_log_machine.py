@@ -254,7 +254,7 @@ LOG_MACHINE = [
         "a snapshot leaves out nothing that a member lacks",
         "a member believes that it has what another one has",
         "stores/group/following.py",
-        "        if snapshot.after > self._state.journal.end.index:\n",
+        "        if snapshot.after > self._state.journal.end_index:\n",
         "        if False:\n",
         _MEMBER,
     ),
