@@ -138,7 +138,7 @@ def list_of(
     accept: Callable[[object], _ItemT], count_max: int
 ) -> Callable[[object], tuple[_ItemT, ...]]:
     """Accept an array of such things."""
-    return lambda value: tuple([accept(item) for item in _items(value, count_max)])
+    return lambda value: tuple(map(accept, _items(value, count_max)))
 
 
 def optional_list_of(
@@ -157,15 +157,9 @@ def byte_strings(value: object, count_max: int) -> list[bytes]:
     return items
 
 
-def _some_byte_strings(value: object, count_max: int) -> list[bytes]:
-    if not (items := byte_strings(value, count_max)):
-        raise _refusal("at least one byte string", value)
-    return items
-
-
 def pairs(value: object) -> list[bytes]:
     """Accept keys and values in turn, at least one of each."""
-    items = _some_byte_strings(value, 2 * RUN_COUNT_MAX)
+    items = byte_strings(value, 2 * RUN_COUNT_MAX)
     if len(items) % 2 or not _are_keys(items[::2]):
         raise _refusal("keys and values in turn", value)
     return items
@@ -173,15 +167,16 @@ def pairs(value: object) -> list[bytes]:
 
 def keys(value: object) -> list[bytes]:
     """Accept keys, at least one."""
-    items = _some_byte_strings(value, RUN_COUNT_MAX)
+    items = byte_strings(value, RUN_COUNT_MAX)
     if not _are_keys(items):
         raise _refusal(f"keys of 1 to {KEY_SIZE_MAX} bytes", value)
     return items
 
 
 def _are_keys(items: list[bytes]) -> bool:
+    """Tell whether there is one at least, and each is as long as a key may be."""
     sizes = set(map(len, items))
-    return 0 not in sizes and max(sizes) <= KEY_SIZE_MAX
+    return bool(sizes) and 0 not in sizes and max(sizes) <= KEY_SIZE_MAX
 
 
 def counts(value: object) -> list[int]:

@@ -159,7 +159,8 @@ def _refusals(request: Request, error: StoreError) -> Sequence[Action]:
 
 def _fits(pairs: Sequence[bytes], table: Table, meter: Meter) -> bool:
     """Tell whether puts are within the quota, even if all keys are new."""
-    entries, size = len(table) + len(pairs) // 2, table.columns.size
+    columns = table.columns
+    entries, size = len(columns.values) + len(pairs) // 2, columns.size
     if meter.holds(entries, size + PAYLOAD_SIZE_MAX):  # No run is larger: there is nothing to add.
         return True
     return meter.holds(entries, size + sum(map(len, pairs)))

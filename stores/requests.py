@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from stores.actions import (
-    Action,
     AddCommand,
     BatchCommand,
     ClearCommand,
@@ -19,6 +18,7 @@ from stores.actions import (
     SubtractCommand,
     WriterId,
 )
+from stores.judgement import Request
 from stores.limits import (
     BATCH_COUNT_MAX,
     BATCH_SIZE_MAX,
@@ -51,11 +51,13 @@ class Requests:
     span from now, or a session: see ``stores.lives``.
     """
 
-    def __init__(self, writer: WriterId, perform: Callable[[Action], None]) -> None:
+    def __init__(self, writer: WriterId, perform: Callable[[Request], None]) -> None:
         """Hand every complete action to ``perform``."""
         self.writer = writer
         self.last_request = 0
         """The number given last; zero before the first."""
+        self.is_sealed = True
+        """True if nothing is being gathered."""
         self.size = 0
         """Bytes of the keys and values in the action that was handed over last."""
         self._perform = perform
@@ -64,15 +66,10 @@ class Requests:
         """What is being gathered: keys and operands in turn, or only keys to erase."""
         self._size = 0
 
-    def serve(self, perform: Callable[[Action], None]) -> None:
+    def serve(self, perform: Callable[[Request], None]) -> None:
         """Hand every action to another owner from now on: the handle's store changed its role."""
         self.seal()
         self._perform = perform
-
-    @property
-    def is_sealed(self) -> bool:
-        """True if nothing is being gathered."""
-        return not self._items
 
     def put(self, key: bytes, value: bytes, expiry_ns: int | None = None) -> int:
         """Set a key."""
@@ -95,6 +92,7 @@ class Requests:
         if self._form is not _ERASE or size > RUN_SIZE_MAX or len(self._items) >= RUN_COUNT_MAX:
             size = self._begin(_ERASE, key, b"")
         self._items.append(key)
+        self.is_sealed = False
         self._size = size
         self.last_request += 1
         return self.last_request
@@ -139,6 +137,7 @@ class Requests:
         if not self._items:
             return
         items, self._items = self._items, []
+        self.is_sealed = True
         self.size, self._size = self._size, 0
         kind, initial, expiry_ns = self._form
         count = len(items) if kind is EraseCommand else len(items) // 2
@@ -160,6 +159,7 @@ class Requests:
         if is_full or (self._form is not form and self._form != form):
             size = self._begin(form, key, operand)
         self._items += (key, operand)
+        self.is_sealed = False
         self._size = size
         self.last_request = request = self.last_request + 1
         return request
@@ -179,7 +179,7 @@ class Requests:
         self.last_request += 1
         return self.last_request
 
-    def _ask(self, action: Action, size: int = 0) -> int:
+    def _ask(self, action: Request, size: int = 0) -> int:
         self.size = size
         self._perform(action)
         return self.last_request

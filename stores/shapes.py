@@ -6,6 +6,7 @@ What is read is looked at field by field. All that is wrong with it is a ``Decod
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import call
 from typing import Any, Final, TypeVar
 
 from stores import fields
@@ -33,7 +34,7 @@ def read(shapes: Mapping[int, Shape[_ReadT]], data: bytes, what: str) -> _ReadT:
     build, accepts = shape
     if len(items) != len(accepts):
         raise DecodeError(f"{what} of kind {kind} has {len(accepts)} fields, and {len(items)} came")
-    return build(*[accept(item) for accept, item in zip(accepts, items, strict=True)])
+    return build(*map(call, accepts, items))
 
 
 def as_is(value: object) -> object:

@@ -7,7 +7,8 @@ string of the machine's own codec. All that is wrong with a payload is a ``Decod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from operator import call
 from typing import Any, Final, Protocol
 
 import cbor2
@@ -87,6 +88,8 @@ class GroupCodec:
     def __init__(self, machine: MachineCodec) -> None:
         """Take the machine's codec."""
         self._machine = machine
+        self._sender = OUTSIDE
+        """Whose letter was read last."""
         self._packers: dict[type, Callable[[Any], list[object]]] = {
             **packed_messages.PACKERS,
             **packed_words.PACKERS,
@@ -107,37 +110,34 @@ class GroupCodec:
 
     # -- out -------------------------------------------------------------------------------------
 
-    def encode(
-        self, sender: MemberId, group: bytes | None, content: Message | Word
-    ) -> Iterator[bytes]:
+    def encode(self, sender: MemberId, group: bytes | None, content: Message | Word) -> list[bytes]:
         """Write a message: one payload, or several for a run of entries that is too large."""
-        head: list[object] = [group, *sender]
         if isinstance(content, ToFollower) and isinstance(content.message, Event):
-            for first, entries in self._runs(content.message):
-                session, commit = content.session, content.commit
-                yield _dumps(_EVENT, head, [content.term, session, first, entries, commit])
-            return
+            term, session, commit = content.term, content.session, content.commit
+            head = [_EVENT, group, *sender, term, session]
+            runs = self._runs(content.message)
+            return [cbor2.dumps([*head, first, entries, commit]) for first, entries in runs]
         kind, *items = self._packers[type(content)](content)
-        yield _dumps(kind, head, items)
+        return [cbor2.dumps([kind, group, *sender, *items])]
 
-    def _runs(self, event: Event[Entry]) -> Iterator[tuple[int, list[object]]]:
-        """Cut a run of entries into those that travel together."""
-        first, size = event.first_sequence, 0
-        run: list[object] = []
-        for entry in event.payloads:
+    def _runs(self, event: Event[Entry]) -> list[tuple[int, list[object]]]:
+        """Cut a run of entries into those that travel together, each with its first index."""
+        size, run = 0, list[object]()
+        runs = [(event.first_sequence, run)]
+        for index, entry in enumerate(event.payloads, event.first_sequence):
             packed, count = self._pack_entry(entry)
             if run and (size + count > RUN_SIZE_MAX or len(run) >= RUN_ENTRIES_MAX):
-                yield first, run
-                first, size, run = first + len(run), 0, []
+                size, run = 0, []
+                runs.append((index, run))
             run.append(packed)
             size += count
-        yield first, run
+        return runs
 
     def _pack_entry(self, entry: Entry) -> tuple[list[object], int]:
+        if isinstance(entry, ActionEntry):  # As most are.
+            data = self._machine.encode(entry.body)
+            return [0, entry.term, data], len(data)
         match entry:
-            case ActionEntry(term, body):
-                data = self._machine.encode(body)
-                return [0, term, data], len(data)
             case LeadEntry(term, times):
                 return [1, term, list(times)], 0
             case VotersEntry(term, voters, ()):
@@ -155,14 +155,21 @@ class GroupCodec:
         kind, group, name, life, *items = load_array(data, size_min=4)
         if type(kind) is not int:
             raise refusal("kind")
-        is_outside = (name, life) == OUTSIDE
+        sender = self._sender
+        is_known = type(life) is int and life == sender.life and name == sender.name
+        if not is_known:  # As a rule it is that of the last letter.
+            is_outside = (name, life) == OUTSIDE
+            sender = OUTSIDE if is_outside else MemberId(read_name(name), _count(life))
+            self._sender = sender
+        is_outside = sender is OUTSIDE
         if is_outside and kind not in _OF_PROXIES:
             raise DecodeError(f"a message of kind {kind} is said by members alone")
-        sender = OUTSIDE if is_outside else MemberId(read_name(name), _count(life))
-        known = _group(group)
-        if known is None and kind not in (_OF_PROXIES if is_outside else _OF_NO_GROUP):
-            raise DecodeError(f"a message of kind {kind} is of no replica group")
-        return Letter(sender, known, self._content(kind, items))
+        if group is None:
+            if kind not in (_OF_PROXIES if is_outside else _OF_NO_GROUP):
+                raise DecodeError(f"a message of kind {kind} is of no replica group")
+        elif type(group) is not bytes or len(group) != GROUP_ID_SIZE:
+            raise refusal("group's id")
+        return Letter(sender, group, self._content(kind, items))
 
     def _content(self, kind: int, items: Sequence[object]) -> Message | Word:
         if (shape := self._shapes.get(kind)) is None:
@@ -172,7 +179,7 @@ class GroupCodec:
             raise DecodeError(
                 f"a message of kind {kind} has {len(accepts)} fields, and {len(items)} came"
             )
-        return build(*[accept(item) for accept, item in zip(accepts, items, strict=True)])
+        return build(*map(call, accepts, items))
 
 
 def _run_of(machine: MachineCodec) -> Callable[[object], tuple[Entry, ...]]:
@@ -197,7 +204,7 @@ def _run_of(machine: MachineCodec) -> Callable[[object], tuple[Entry, ...]]:
     def accept_run(value: object) -> tuple[Entry, ...]:
         if type(value) is not list or not 0 < len(value) <= RUN_ENTRIES_MAX:
             raise refusal("run of entries")
-        return tuple([accept_entry(entry) for entry in value])
+        return tuple(map(accept_entry, value))
 
     return accept_run
 
@@ -210,14 +217,8 @@ def _entries(
 
 def _of(decode: Callable[[bytes], object]) -> Callable[[object], object]:
     """Accept a byte string that the machine's codec reads."""
-    return lambda value: decode(fields.byte_string(value))
 
+    def accept(value: object) -> object:
+        return decode(value if type(value) is bytes else fields.byte_string(value))
 
-def _group(value: object) -> bytes | None:
-    if value is not None and (type(value) is not bytes or len(value) != GROUP_ID_SIZE):
-        raise refusal("group's id")
-    return value
-
-
-def _dumps(kind: object, head: list[object], items: list[object]) -> bytes:
-    return cbor2.dumps([kind, *head, *items])
+    return accept

@@ -21,6 +21,8 @@ class LogRequests:
     def __init__(self, perform: Callable[[int, tuple[Request, ...]], None]) -> None:
         """Hand the number of the first, and the requests, to ``perform``."""
         self.last_request = 0
+        self.is_sealed = True
+        """True if nothing is being gathered."""
         self.size = 0
         """Bytes of the run that was handed over last, roughly."""
         self._perform = perform
@@ -30,11 +32,6 @@ class LogRequests:
     def serve(self, perform: Callable[[int, tuple[Request, ...]], None]) -> None:
         """Hand what is gathered, and what comes, to another owner: the log changed its role."""
         self._perform = perform
-
-    @property
-    def is_sealed(self) -> bool:
-        """True if nothing is being gathered."""
-        return not self._gathered
 
     def append(
         self, partition: int, entries: Flat, producer: str | None = None, sequence: int = 0
@@ -69,6 +66,7 @@ class LogRequests:
         """Hand over what was gathered."""
         if self._gathered:
             gathered, self._gathered = tuple(self._gathered), []
+            self.is_sealed = True
             self.size, self._size = self._size, 0
             self._perform(self.last_request + 1 - len(gathered), gathered)
 
@@ -76,6 +74,7 @@ class LogRequests:
         if self._size + size > RUN_SIZE_MAX or len(self._gathered) == RUN_COUNT_MAX:
             self.seal()
         self._gathered.append(request)
+        self.is_sealed = False
         self._size += size
         self.last_request += 1
         return self.last_request

@@ -425,16 +425,23 @@ def decode_answer(data: bytes) -> Answered:
     return shapes.read(ANSWERS, data, "an answer of a store")
 
 
+_Encode = Callable[[object], bytes]
+"""How a group writes what is its machine's own: any object, as far as it knows."""
+
+
 class TableCodec:
     """All of these as a replica group asks for them: see ``stores.group.codec.MachineCodec``."""
+
+    encode = staticmethod(cast("_Encode", encode_body))
+    encode_part = staticmethod(cast("_Encode", encode_part))
+    encode_answer = staticmethod(encode_answer)
+    decode_part = staticmethod(decode_part)
+    decode_request = staticmethod(decode_request)
+    decode_answer = staticmethod(decode_answer)
 
     def __init__(self) -> None:
         """Know of nothing that was asked."""
         self._recognition = Recognition()
-
-    def encode(self, body: object) -> bytes:
-        """Write what a journal entry holds."""
-        return encode_body(cast("Body", body))
 
     def decode(self, data: bytes) -> object:
         """Read what a journal entry holds; raises ``DecodeError``."""
@@ -443,14 +450,6 @@ class TableCodec:
         body = decode_body(data)
         self._recognition.came(body)
         return body
-
-    def encode_part(self, part: object) -> bytes:
-        """Write a part of a snapshot."""
-        return encode_part(cast("Part", part))
-
-    def decode_part(self, data: bytes) -> object:
-        """Read a part of a snapshot; raises ``DecodeError``."""
-        return decode_part(data)
 
     def encode_request(self, request: object) -> bytes:
         """Write a request, and know what it comes to when that is in the journal."""
@@ -462,15 +461,3 @@ class TableCodec:
             body.encoded = _encoded_performed(request.resolved, actions)
             self._recognition.expect(body, body.encoded)
         return _encoded_write(request, actions)
-
-    def decode_request(self, data: bytes) -> object:
-        """Read a request; raises ``DecodeError``."""
-        return decode_request(data)
-
-    def encode_answer(self, answer: object) -> bytes:
-        """Write an answer."""
-        return encode_answer(cast("Answered", answer))
-
-    def decode_answer(self, data: bytes) -> object:
-        """Read an answer; raises ``DecodeError``."""
-        return decode_answer(data)

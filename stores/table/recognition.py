@@ -59,7 +59,8 @@ class Recognition:
         """Expect a body, as these bytes, where it is possible."""
         expected = self._expected
         assert expected is not None, body
-        self._drop(prefix := encoded[:PREFIX_SIZE])
+        if (prefix := encoded[:PREFIX_SIZE]) in expected:
+            self._drop(prefix)
         expected[prefix] = body
         self._size += len(encoded)
         while len(expected) > EXPECTED_MAX or self._size > EXPECTED_SIZE_MAX:
@@ -69,10 +70,13 @@ class Recognition:
         """Give the body with these bytes if it is expected, or ``None``: then read it."""
         if self._expected is None:
             self._expected = {}
-        found = self._expected.get(encoded[:PREFIX_SIZE])
+        found = self._expected.get(prefix := encoded[:PREFIX_SIZE])
         if found is None or found.encoded != encoded:
             return None
-        self.came(found)
+        if next(iter(self._expected)) == prefix:
+            self._drop(prefix)  # The first of them, as a rule: what stands behind it comes later.
+        else:
+            self.came(found)
         return found
 
     def came(self, body: Body) -> None:

@@ -104,6 +104,11 @@ class TableState(AppliedReads):
         """True while ``compare`` has something to do."""
         return self._comparison is not None
 
+    @property
+    def has_steps(self) -> bool:
+        """True while ``compare`` has something to do, or ``telling.step``."""
+        return self._comparison is not None or self.telling.has_more
+
     def tick(self) -> None:
         """Let one tick (100 ms) pass: pinned revisions age."""
         self._pins.tick()

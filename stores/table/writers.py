@@ -197,7 +197,7 @@ class Writers:
             staged.popleft()
             if not staged:
                 del self._staged[writer]
-        else:
+        elif self._idlest is not None:
             self._touch(writer)
         record = self._records.pop(writer)
         self._records[writer] = record

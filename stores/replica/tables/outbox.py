@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
-
-from stores.actions import ACTION_SIZE, Action, WriterId, request_range
+from stores.actions import ACTION_SIZE, WriterId, request_range
 from stores.judgement import Request
 from stores.replica.asked.outbox import Outbox, Parcel, Words
 from stores.requests import Requests
@@ -18,10 +16,10 @@ class _Actions(Parcel):
 
     __slots__ = ("actions",)
 
-    def __init__(self, action: Action, asked: tuple[int, int], size: int) -> None:
+    def __init__(self, action: Request, asked: tuple[int, int], size: int) -> None:
         """Have one action so far."""
         super().__init__(*asked, size)
-        self.actions = [cast("Request", action)]
+        self.actions = [action]
 
     def written(self, number: int, resolved: int, *, is_vetted: bool) -> Write:
         """Give what the machine is asked."""
@@ -47,17 +45,17 @@ class TableOutbox(Outbox):
     def _rename(self) -> None:
         self.requests.writer = self.writer
 
-    def _add(self, action: Action) -> None:
+    def _add(self, action: Request) -> None:
         asked = request_range(action)
         assert asked is not None, action
         size = self.requests.size + ACTION_SIZE
         latest = self._latest
         if self._join(latest, asked[1], size) and latest is not None:
-            latest.actions.append(cast("Request", action))
+            latest.actions.append(action)
         else:
             self._latest = parcel = _Actions(action, asked, size)
             self._put(parcel)
 
 
-def _refuse(action: Action) -> None:
+def _refuse(action: Request) -> None:
     raise StoreClosed("the store is closed: attach it again")

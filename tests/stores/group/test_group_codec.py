@@ -170,7 +170,19 @@ def test_a_proxy_signs_as_no_member(content):
 )
 def test_only_a_question_of_a_proxy_is_signed_by_no_member(content):
     with pytest.raises(DecodeError, match="members alone"):
-        CODEC.decode(next(CODEC.encode(OUTSIDE, GROUP, content)))
+        CODEC.decode(*CODEC.encode(OUTSIDE, GROUP, content))
+
+
+def test_members_that_speak_in_turn_are_told_apart_and_looked_at_each_time():
+    senders = MemberId("a", 1), MemberId("b", 1), MemberId("b", 2), OUTSIDE, MemberId("a", 2)
+    for sender in (*senders, *reversed(senders)):
+        payload = written(Ask(4, bodies.Read(STAMP, False, LOOK_UP)), sender=sender)
+        assert CODEC.decode(payload).sender == sender
+        kind, group, name, _, *fields = cbor2.loads(payload)
+        for life in (float(sender.life), sender.life == 1, None):
+            if sender is not OUTSIDE:
+                with pytest.raises(DecodeError):
+                    CODEC.decode(cbor2.dumps([kind, group, name, life, *fields]))
 
 
 HEAD_OF_A = "50000102030405060708090a0b0c0d0e0f61611bffffffffffffffff"
