@@ -137,6 +137,7 @@ class EndpointLoop:
             settings.frame_size_max,
         )
         self.publication = Publication(core, self, settings.ttl, first_sequence, sign)
+        self.send_command = self.publication.command
         self.refresh_rules: Callable[[], None] = lambda: None
         """Uses a file of roles that has changed; for the ports that go by the roles of the mesh."""
         self.retry_of: Callable[[tuple[str, int]], float | None] = lambda address: None
@@ -360,10 +361,6 @@ class EndpointLoop:
         """Have nobody hear the commands on a topic any more."""
         self.stores.pop(topic, None)
         self.apply(self.core.detach_store(topic))
-
-    def send_command(self, topic: str, to: EndpointId | None, payload: bytes) -> None:
-        """Send a store's command."""
-        self.publication.command(topic, to, payload)
 
     def _tell_stores(self, event: StatusEvent) -> None:
         if event.status is StatusCode.ENDPOINT_UNREACHABLE and event.endpoint is not None:

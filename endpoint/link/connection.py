@@ -330,7 +330,8 @@ class Connection:
             and not self.link.has_backlog
             and self.transport.sends_now
             and self.is_open
-            and self._now() - self._alone_at >= LONE_SECONDS
+            # A reply need not look at the clock, which is below zero until something was sent.
+            and (self._alone_at < 0.0 or self._now() - self._alone_at >= LONE_SECONDS)
         )
 
     def send_single(self, frame: bytes) -> None:
@@ -344,7 +345,6 @@ class Connection:
             self.link.is_free()
             and self.transport.sends_now
             and self.is_open
-            # A reply need not look at the clock, which is below zero until something was sent.
             and (self._alone_at < 0.0 or self._now() - self._alone_at >= LONE_SECONDS)
         )
 

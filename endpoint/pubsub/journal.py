@@ -43,6 +43,9 @@ class Hop(Protocol):
     def send_single(self, frame: bytes) -> None:
         """Send such a frame."""
 
+    def send_command(self, frame: Outgoing) -> None:
+        """Send store commands at once if nothing is before them, or queue them."""
+
 
 class Way:
     """Where messages of one topic, type and receiver go from here."""

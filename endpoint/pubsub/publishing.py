@@ -528,8 +528,8 @@ class Publication:
         if way.hops:
             data = self._encode(self._local, way.header, self._ttl, sequence, payload)
             frame = Outgoing([data], len(data), 1, len(data), own=True)
-            for connection in cast("tuple[Connection, ...]", way.hops):
-                connection.send_command(frame)
+            for hop in way.hops:
+                hop.send_command(frame)
 
     def way(self, topic: str, kind: PackedType, to: object) -> Way:
         """Find where messages of a topic, type and receiver go; raises as ``publish`` does."""

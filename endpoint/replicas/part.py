@@ -143,7 +143,7 @@ class GroupPart(ABC, Generic[CoreT]):
 
     def was_carried_out(self) -> None:
         """Wake those that wait, and become a copy where another one leads."""
-        if self.single is not None:
+        if self.single is not None and self.single.is_master:
             self.single.look()
         self.moved.wake()
 
@@ -303,14 +303,15 @@ class Single(Generic[CoreT]):
     # -- from leader to copy ---------------------------------------------------------------------
 
     def look(self) -> None:
-        """Become a copy where another one leads."""
+        """Have a master become a copy where another one leads."""
         part, core = self.part, self.part.core
-        is_settled = self.is_master and not core.adoption.is_under_way
-        if is_settled and core.is_conceding:
-            if not core.carrier.is_writing:
-                self._step_aside()
-        elif is_settled and (core.is_deposed or core.leader not in (None, core.own)):
+        is_over = core.is_conceding or core.is_deposed or core.leader not in (None, core.own)
+        if not is_over or core.adoption.is_under_way:
+            return
+        if not core.is_conceding:
             part.runner.carry_out(core.concede())
+        elif not core.carrier.is_writing:
+            self._step_aside()
 
     def _step_aside(self) -> None:
         """Leave the leader's file as it is, and begin anew as a copy."""

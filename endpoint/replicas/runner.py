@@ -217,7 +217,7 @@ class Runner:
 
     def receive(self, sender: EndpointId, payloads: Sequence[bytes]) -> None:
         """Take in commands; bad ones are the sender's fault, and cost nothing else."""
-        core = self.core
+        core = self._part.core
         guard = self.guarding.guard(sender)
         for payload in payloads:
             if self._part.core is not core:

@@ -69,12 +69,6 @@ class Carrier:
         """Forget the journal of a replica in memory."""
         self._floor = 0
 
-    @property
-    def has_word(self) -> bool:
-        """True if others do not know yet what is committed: ``end_turn`` tells them."""
-        member = self._standing.member
-        return member is not None and member.has_word
-
     def end_step(self) -> None:
         """Tell others what is committed if one of them has an answer by this step.
 
@@ -86,8 +80,9 @@ class Carrier:
 
     def end_turn(self) -> None:
         """Tell others what is committed, if no entry has told them."""
-        if self._standing.member is not None:
-            self.carry_out(self._standing.member.settle())
+        member = self._standing.member
+        if member is not None and (effects := member.settle()):
+            self.carry_out(effects)
 
     @property
     def is_writing(self) -> bool:
@@ -144,6 +139,11 @@ class Carrier:
                     self._standing.send(to, message)
                 case grouped.Broadcast(message=message):
                     self._standing.send_all(message)
+                case grouped.Committed(last=last):
+                    self._look_at_floor(last)
+                case grouped.Replied(caller=(asker, _)):
+                    self._has_answered = self._has_answered or asker is not None
+                    self._hear(effect)
                 case grouped.Persist() | grouped.StageParts():
                     self._to_disk(effect)
                 case grouped.SavePromises() | grouped.SyncMarks():
@@ -151,11 +151,6 @@ class Carrier:
                 case grouped.WriteMark():
                     if self.keeper is not None:
                         self._standing.tell(effect)
-                case grouped.Committed(last=last):
-                    self._look_at_floor(last)
-                case grouped.Replied(caller=(asker, _)):
-                    self._has_answered = self._has_answered or asker is not None
-                    self._hear(effect)
                 case _:
                     self._hear(effect)
 

@@ -84,7 +84,7 @@ class GroupCore(Life):
 
     def receive(self, sender: EndpointId, payload: bytes) -> list[ReplicaEffect]:
         """Take in a command; raises ``DecodeError``."""
-        letter = self.read(payload)
+        letter = self._codec.decode(payload)
         is_outside = letter.sender == OUTSIDE
         is_vouched = is_outside or self._world.vouches(sender, letter.sender.name)
         if self._is_closed or self._is_paused or not is_vouched:
@@ -108,15 +108,16 @@ class GroupCore(Life):
             if is_ours and content.life in (None, self.own.life):
                 self._on_barred(letter.sender, content)
         elif letter.group == self.group and self.member is not None:
-            self.roster.meet(sender, letter.sender, self.voters)
+            self.roster.meet(sender, letter.sender, self.member.journal.voters.current)
             if not self.adoption.bars(sender, content):
                 self._on_content(self.member, sender, letter.sender, content)
 
     def flush(self) -> list[ReplicaEffect]:
         """Propose what was asked."""
-        if not self.outbox.has_unsent or self._desk.is_joining:
+        is_over = self._is_closed or self._is_paused
+        if is_over or self._desk.is_joining or not self.outbox.has_unsent:
             return []  # All else was told at the end of the step that caused it.
-        self._pump()
+        self._desk.propose()
         return self._take() if self.is_leader else self.take()  # Elsewhere it leaves, no more.
 
     def tick(self, now_ns: int) -> list[ReplicaEffect]:
@@ -146,13 +147,6 @@ class GroupCore(Life):
         self.errands.tick()
         self._tick()
         return self._take()
-
-    @property
-    def has_work(self) -> bool:
-        """True while something is too long for one step, or waits for the end of the turn."""
-        is_over = self._is_closed or self._is_paused
-        waits = self._desk.is_joining or self.carrier.has_word
-        return not is_over and (waits or self.proxies.has_work)
 
     def work(self) -> list[ReplicaEffect]:
         """Take a step of it; raises ``DecodeError``. What was asked goes first, with the commit."""
@@ -345,8 +339,10 @@ class GroupCore(Life):
             self._notice()
             self._show()
             self._desk.look_up()
-            self._desk.reveal()
+            if self.outbox.held:
+                self._desk.reveal()
             self._waits.tell_over()
+        self.has_work = not self._is_closed and self._has_more()
         return self.take()
 
     @property
@@ -359,7 +355,7 @@ class GroupCore(Life):
 
     def _notice(self) -> None:
         """Tell of another leader, once it serves."""
-        leader = self.leader if self.is_served else None
+        leader = self.server
         if leader == self._leader:
             return
         before, self._leader = self._leader, leader
@@ -384,14 +380,14 @@ class GroupCore(Life):
 
     def _hear(self, effect: grouped.Effect) -> None:
         """Take in what the member says to those who asked, and to persons."""
-        match effect:
+        match effect:  # What members ask most goes first.
+            case grouped.Replied(caller=(MemberId() as asker, int() as ticket), answer=answer):
+                if not (effect.is_in_entry and self._is_told(asker, answer)):
+                    self.send(asker, Answered(ticket, answer))
             case _ if self.proxies.hear_member(effect):
                 pass
             case grouped.Replied(caller=(None, int() as ticket), answer=answer):
                 self._on_answer(ticket, answer)
-            case grouped.Replied(caller=(MemberId() as asker, int() as ticket), answer=answer):
-                if not (effect.is_in_entry and self._is_told(asker, answer)):
-                    self.send(asker, Answered(ticket, answer))
             case grouped.Failed(caller=(MemberId() as asker, int() as ticket), setback=setback):
                 self.send(asker, Declined(ticket, setback))
             case grouped.Failed(caller=(None, int() as ticket)) if ticket > 0:

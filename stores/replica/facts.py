@@ -76,9 +76,10 @@ class Facts(Standing):
         world: World,
     ) -> None:
         """Start as no member yet."""
-        super().__init__(roster, codec, beginning.group, outbox)
+        super().__init__(roster, codec, beginning, outbox)
         self._machine = machine
-        self._manner = beginning.manner
+        self.outcomes_of = machine.outcomes_of
+        """Gives what this replica itself knows of a writer's requests, by the writer's number."""
         self.is_volatile = beginning.stored.is_volatile
         """True without a disk."""
         self._world = world
@@ -90,15 +91,6 @@ class Facts(Standing):
         """True for a master in whose place a clone was promoted by force."""
         self._was_dismissed = False
         self._is_unled = False
-
-    @property
-    def is_served(self) -> bool:
-        """True if this replica knows a leader that has committed something.
-
-        Of a group of one, that is its voter: a clone leads for as long as it takes to cede.
-        """
-        is_served = super().is_served
-        return is_served and (not self._manner.is_single or self.leader in self.voters)
 
     @property
     def is_master(self) -> bool:
@@ -141,10 +133,6 @@ class Facts(Standing):
     def meter(self) -> Meter:
         """What is used of the quota."""
         return self._machine.meter
-
-    def outcomes_of(self, writer: WriterId, number: int, first: int) -> Sequence[Outcome]:
-        """Give what this replica itself knows of a writer's requests from ``first`` on."""
-        return self._machine.outcomes_of(writer, number, first)
 
     def has_room(self) -> bool:
         """Tell whether more may be asked."""

@@ -59,6 +59,9 @@ class Life(Facts, ABC):
         """True once another one leads in the place of the master here."""
         self.proxies = self._outsiders()
         self._is_closed = self._is_paused = False
+        self.has_work = False
+        """True where the last step left something that is too long for one, or is to be done at the
+        end of the turn."""
 
     @abstractmethod
     def _hear(self, effect: grouped.Effect) -> None:
@@ -246,6 +249,12 @@ class Life(Facts, ABC):
         self.proxies.say_goodbye()
         self._is_closed = True
         return self.take()
+
+    def _has_more(self) -> bool:
+        """Tell whether something is too long for one step, or waits for the end of the turn."""
+        leading = None if self.member is None else self.member.leading
+        waits = self._desk.is_joining or (leading is not None and leading.has_word)
+        return not self._is_paused and (waits or self.proxies.has_work)
 
     # -- the end ---------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from stores.group.positions import MemberId, Voters
 from stores.group.words import Letter, Word
 from stores.outcomes import Outcome
 from stores.replica.asked.outbox import Outbox
+from stores.replica.beginning import Beginning
 from stores.replica.effects import News, ReplicaEffect, Told
 from stores.replica.roster import FORCE, Roster
 from wire.identifiers import EndpointId
@@ -53,31 +54,30 @@ class Standing:
         self,
         roster: Roster,
         codec: GroupCodec,
-        group: bytes | None,
+        beginning: Beginning,
         outbox: Outbox,
     ) -> None:
-        """Start as no member yet; ``group`` is ``None`` before one is founded or joined."""
+        """Start as no member yet."""
         self.entity = outbox.entity
+        self.own = roster.own
+        """The member that is here."""
         self.outbox = outbox
         """What the handle asked for."""
         self.roster = roster
-        self.group = group
+        self.group = beginning.group
+        """``None`` before one is founded or joined."""
         self.member: Member | None = None
         self.bar = Bar()
+        self._manner = beginning.manner
         self._codec = codec
         self._effects: list[ReplicaEffect] = []
 
     # -- what is so ------------------------------------------------------------------------------
 
     @property
-    def own(self) -> MemberId:
-        """The member that is here."""
-        return self.roster.own
-
-    @property
     def leader(self) -> MemberId | None:
         """The leader, if one is known."""
-        return None if self.member is None else self.member.leader
+        return None if self.member is None else self.member.election.leader
 
     @property
     def is_leader(self) -> bool:
@@ -86,12 +86,23 @@ class Standing:
         return member is not None and member.leading is not None and member.leading.is_ready
 
     @property
-    def is_served(self) -> bool:
-        """True if this replica knows a leader that has committed something."""
+    def server(self) -> MemberId | None:
+        """The leader that serves this replica, which is one that has committed something.
+
+        Of a group of one, that is its voter: a clone leads for as long as it takes to cede.
+        """
         member = self.member
-        if member is None or member.leader is None:
-            return False
-        return self.is_leader if member.leading is not None else member.state.commit > 0
+        if member is None:
+            return None
+        leader, leading = member.election.leader, member.leading
+        has_committed = member.state.commit > 0 if leading is None else leading.is_ready
+        is_its = not self._manner.is_single or leader in member.journal.voters.current
+        return leader if has_committed and is_its else None
+
+    @property
+    def is_served(self) -> bool:
+        """True if a leader serves this replica."""
+        return self.server is not None
 
     @property
     def voters(self) -> Voters:

@@ -164,7 +164,9 @@ FLOW = [
         "flow: a lone message waits for no task",
         "each message of a publisher that pauses costs a change of tasks, or every other one",
         "endpoint/link/connection.py",
+        "            and self.is_open\n"
         "            and (self._alone_at < 0.0 or self._now() - self._alone_at >= LONE_SECONDS)\n",
+        "            and self.is_open\n"
         "            and (self._alone_at < 0.0 or self._now() - self._alone_at >= 1.0)\n",
         _LONE,
     ),

@@ -7,7 +7,6 @@ from typing import Final
 
 from stores.effects import Resolve
 from stores.group.member import Member
-from stores.group.positions import MemberId
 from stores.group.words import Ask
 from stores.outcomes import Outcome
 from stores.replica.asked.errands import CarryOut
@@ -87,7 +86,8 @@ class Desk:
             return
         self._looked_up = member.state.commit
         if outcomes := standing.outbox.look_up(standing.outcomes_of):
-            self.release()
+            if standing.outbox.held:
+                self.release()
             self._resolve(outcomes)
             self.pump()
 
@@ -116,33 +116,42 @@ class Desk:
         self.pump()
 
     def pump(self) -> None:
+        """Propose what was asked here, if anything was."""
+        if self._standing.outbox.has_unsent:
+            self.propose()
+
+    def propose(self) -> None:
         """Propose what was asked here, to the leader."""
         standing, outbox = self._standing, self._standing.outbox
-        if not outbox.has_unsent:
-            return
         member, leader = standing.member, standing.leader
         if member is None or leader is None:
             outbox.seal()
-            return
-        is_local = leader == standing.own
-        if is_local and not standing.is_leader:
-            return
+        elif leader != standing.own:
+            outbox.pump(
+                lambda ticket, request: standing.send(leader, Ask(ticket, request)), is_local=False
+            )
+        elif standing.is_leader:
+            self._decide(member)
+
+    def _decide(self, member: Member) -> None:
+        """Have done what can be done at once, and judged what has room under way."""
+        outbox = self._standing.outbox
         while outbox.has_unsent:
-            if is_local and (outcomes := outbox.perform(member.decide)):
+            if outcomes := outbox.perform(member.decide):
                 self._resolve(outcomes)
                 if effects := member.settle():
                     self._carry_out(effects)
-            elif not self._propose(member, leader, is_local=is_local):
+            elif not self._have_judged(member):
                 return
 
-    def _propose(self, member: Member, leader: MemberId, *, is_local: bool) -> bool:
-        """Send the leader what has room under way; tells whether there was anything."""
-        asked: list[tuple[int, object]] = []
-        self._standing.outbox.pump(lambda *each: asked.append(each), is_local=is_local)
-        if is_local and asked:
-            self._carry_out(member.propose_all(((None, ticket), each) for ticket, each in asked))
-        for ticket, request in () if is_local else asked:
-            self._standing.send(leader, Ask(ticket, request))
+    def _have_judged(self, member: Member) -> bool:
+        """Have what has room under way judged; tells whether there was anything."""
+        asked: list[tuple[object, object]] = []
+        self._standing.outbox.pump(
+            lambda ticket, each: asked.append(((None, ticket), each)), is_local=True
+        )
+        if asked:
+            self._carry_out(member.propose_all(asked))
         return bool(asked)
 
     def _resolve(self, outcomes: Sequence[Outcome]) -> None:

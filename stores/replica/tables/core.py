@@ -68,7 +68,7 @@ class TableCore(GroupCore):
     def statistics(self) -> StoreStatistics:
         """Give a snapshot of counts."""
         quota, clones = self.machine.meter.quota, self.copies()
-        end = 0 if self.member is None else self.member.journal.end.index
+        end = 0 if self.member is None else self.member.journal.end_index
         return StoreStatistics(
             role=self._role,
             epoch=self.epoch,
@@ -105,13 +105,6 @@ class TableCore(GroupCore):
 
     # -- longer work -----------------------------------------------------------------------------
 
-    @property
-    def has_work(self) -> bool:
-        """True while a page for a proxy waits, what is here is compared, or events are told."""
-        machine = self.machine
-        has_steps = machine.is_comparing or machine.telling.has_more
-        return super().has_work or (has_steps and not self._is_closed)
-
     def work(self) -> list[ReplicaEffect]:
         """Take a step of each, and look up a page; raises ``DecodeError``."""
         self.machine.telling.step()
@@ -120,8 +113,11 @@ class TableCore(GroupCore):
 
     # -- for the core ----------------------------------------------------------------------------
 
-    def _check_asker(self, request: object, sender: EndpointId) -> None:
-        check_asker(request, sender)
+    _check_asker = staticmethod(check_asker)
+
+    def _has_more(self) -> bool:
+        """Tell it also while what is here is compared, or events are told."""
+        return self.machine.has_steps or super()._has_more()
 
     def _tick(self) -> None:
         self.comparing.tick()
