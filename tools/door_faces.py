@@ -84,7 +84,7 @@ FACES: Final = {
         Face(f"{_REPLICAS}/handle.py:GroupHandle"),
         Face(
             f"{_REPLICAS}/stores/session.py:Session",
-            hand=words("__aenter__ __aexit__"),
+            hand=words("__aenter__ __aexit__ open give_up check_end"),
             over=words("is_alive"),
             bases=(
                 ("aio", "peermesh.aio.coordination:SessionBlock"),

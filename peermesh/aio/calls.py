@@ -623,10 +623,6 @@ class Session(SessionBlock):
         """Set a key if it is missing, and tell whether it was; see ``put``."""
         return await self._passage.call(self._session.put_unique, key, value)
 
-    async def open(self) -> None:
-        """Open it, and have it renewed; raises ``NoQuorum``, ``NotAllowed``, ``QuotaExceeded``."""
-        return await self._passage.call(self._session.open)
-
     async def close(self) -> None:
         """End it, and all of its keys; once more does nothing.
 
@@ -658,10 +654,6 @@ class Lock(Session):
         The leader judges it: nothing that a later holder does comes between.
         """
         return self._passage.look(self._lock.guard, batch)
-
-    async def open(self) -> None:
-        """Wait for it; raises what ``Session.open`` does, and ``RequestTimeout``."""
-        return await self._passage.call(self._lock.open)
 
 
 class Elections(EitherClosing):

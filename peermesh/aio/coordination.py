@@ -25,13 +25,21 @@ class SessionBlock(Bound):
         self._cancelling = 0
         self._is_lost = False
 
-    async def __aenter__(self) -> Self:
-        """Open it, for the block."""
+    async def open(self) -> None:
+        """Open it, and have it renewed; of a lock, wait for it.
+
+        Raises ``NoQuorum``, ``NotAllowed``, ``QuotaExceeded``, and ``SessionExpired`` if it is
+        closed meanwhile; a lock ``RequestTimeout``, too. Interrupted, it leaves nothing behind.
+        """
         try:
             await self._passage.call(self._held.open)
         except asyncio.CancelledError:
             await self._passage.end(self._held.close)  # It may be open all the same.
             raise
+
+    async def __aenter__(self) -> Self:
+        """Open it, for the block."""
+        await self.open()
         self._task = asyncio.current_task()
         assert self._task is not None, "it was awaited in one"
         self._cancelling = self._task.cancelling()
@@ -66,7 +74,7 @@ class SessionBlock(Bound):
 
     def _objection(self) -> MeshError | None:
         try:
-            self._passage.look(self._held.check)
+            self._passage.look(self._held.check_end)
         except MeshError as error:
             return error
         return SessionExpired("the endpoint ended") if self._is_lost else None

@@ -528,10 +528,6 @@ class Session(SessionBlock):
         """Set a key if it is missing, and tell whether it was; see ``put``."""
         return self._passage.call(self._session.put_unique, key, value)
 
-    def open(self) -> None:
-        """Open it, and have it renewed; raises ``NoQuorum``, ``NotAllowed``, ``QuotaExceeded``."""
-        return self._passage.call(self._session.open)
-
     def close(self) -> None:
         """End it, and all of its keys; once more does nothing.
 
@@ -563,10 +559,6 @@ class Lock(Session):
         The leader judges it: nothing that a later holder does comes between.
         """
         return self._passage.call_sync(self._lock.guard, batch)
-
-    def open(self) -> None:
-        """Wait for it; raises what ``Session.open`` does, and ``RequestTimeout``."""
-        return self._passage.call(self._lock.open)
 
 
 class Elections(Closing):

@@ -22,9 +22,17 @@ class SessionBlock(Bound):
         self._passage = passage
         self._held = core
 
+    def open(self) -> None:
+        """Open it, and have it renewed; of a lock, wait for it.
+
+        Raises ``NoQuorum``, ``NotAllowed``, ``QuotaExceeded``, and ``SessionExpired`` if it is
+        closed meanwhile; a lock ``RequestTimeout``, too. Interrupted, it leaves nothing behind.
+        """
+        self._passage.take(lambda _: self._held.give_up(), self._held.open)
+
     def __enter__(self) -> Self:
         """Open it, for the block."""
-        self._passage.call(self._held.open)
+        self.open()
         return self
 
     def __exit__(
@@ -36,6 +44,6 @@ class SessionBlock(Bound):
         """End it; raises ``SessionExpired`` if it was lost, unless there is another error."""
         try:
             if value is None:
-                self._passage.call_sync(self._held.check)
+                self._passage.call_sync(self._held.check_end)
         finally:
             self._passage.call(self._held.close)

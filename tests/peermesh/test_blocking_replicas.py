@@ -101,6 +101,8 @@ def test_a_block_of_a_thread_tells_that_its_session_was_lost() -> None:
 
         with pytest.raises(SessionExpired, match="erased"):
             hold()
+        with store.lock("it") as closed:
+            closed.close()  # It is not lost by that.
 
 
 def test_a_clone_serves_reads_without_its_master() -> None:

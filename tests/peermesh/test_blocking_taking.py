@@ -142,6 +142,13 @@ def take_interrupted(
     patch: pytest.MonkeyPatch, giver: Giver, before: Callable[[_Crossing], object]
 ) -> None:
     """Take, and have Ctrl-C end the waiting after something has happened."""
+    call_interrupted(patch, giver.take, before)
+
+
+def call_interrupted(
+    patch: pytest.MonkeyPatch, call: Callable[[], object], before: Callable[[_Crossing], object]
+) -> None:
+    """Call, and have Ctrl-C end the waiting after something has happened."""
 
     def interrupted(crossing: _Crossing) -> Any:
         patch.undo()
@@ -150,7 +157,7 @@ def take_interrupted(
 
     patch.setattr(_Crossing, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        giver.take()
+        call()
 
 
 def take_to(giver: Giver, last: int, got: list[int]) -> None:
@@ -235,6 +242,20 @@ def test_a_watch_goes_on_elsewhere_where_it_was_interrupted(
             assert giver.handle.revision == revision
             assert giver.handle.poll()
             assert giver.handle.revision > revision
+
+
+@pytest.mark.parametrize("before", [_Crossing.wait, lambda _: None], ids=["held", "waiting"])
+@pytest.mark.parametrize("way", ["open", "__enter__"])
+def test_a_lock_that_comes_as_ctrl_c_ends_the_waiting_is_free(
+    monkeypatch: pytest.MonkeyPatch, before: Callable[[_Crossing], object], way: str
+) -> None:
+    with blocking.Endpoint(name="a") as endpoint:
+        store = endpoint.attach_replica("s", voters=["a"])
+        assert store.await_leader(limit()) == "a"
+        lock = store.lock("it", ttl=60)
+        call_interrupted(monkeypatch, getattr(lock, way), before)
+        with store.lock("it", timeout=limit()):
+            pass
 
 
 def test_what_a_thread_was_not_given_is_given_back_once() -> None:

@@ -19,6 +19,38 @@ def _guard(name: str, why: str, file: str, text: str, replacement: str, *tests: 
 
 SESSIONS = [
     _guard(
+        "who waits for a lock that is closed waits no more",
+        "a task waits for ever, as no key of its own is in the queue",
+        _SESSION,
+        "            self._opening.cancel()\n",
+        "            pass\n",
+        _HANDLES,
+    ),
+    _guard(
+        "a session that was closed as it opened is ended",
+        "a session that no holder has stands in the way for its whole time",
+        _SESSION,
+        "            if self._over.is_set():\n                raise self._error()\n        except",
+        "        except",
+        _CLOCK,
+    ),
+    _guard(
+        "a lock that Ctrl-C overtook is given up",
+        "a thread has it no more, and the endpoint renews it for ever",
+        "peermesh/blocking/coordination.py",
+        "        self._passage.take(lambda _: self._held.give_up(), self._held.open)\n",
+        "        self._passage.call(self._held.open)\n",
+        "tests/peermesh/test_blocking_taking.py",
+    ),
+    _guard(
+        "a lock that a cancellation overtook is given up",
+        "a task has it no more, and the endpoint renews it for ever",
+        "peermesh/aio/coordination.py",
+        "            await self._passage.end(self._held.close)  # It may be open all the same.\n",
+        "            pass\n",
+        "tests/peermesh/aio/test_aio_cancellation.py::test_a_lock_whose_opening_is_cancelled_is_free",
+    ),
+    _guard(
         "a renewal counts from the next tick",
         "a session ends before its holder's count, after a pause of the leader",
         _SESSIONS,
@@ -174,8 +206,8 @@ SESSIONS = [
         "the block is cancelled when its session is lost",
         "a holder works on while another one holds",
         _SESSION,
-        "        if self._scope is not None:\n            self._scope.cancel()\n",
-        "        pass\n",
+        "                scope.cancel()\n",
+        "                pass\n",
         _HANDLES,
     ),
     _guard(
@@ -214,7 +246,7 @@ SESSIONS = [
         "who gives up leaves the queue",
         "all that come later wait for one that wants nothing any more",
         _LOCKS,
-        "            self._leave()\n            raise\n",
+        "            self.give_up()\n            raise\n",
         "            raise\n",
         _HANDLES,
     ),

@@ -125,8 +125,8 @@ class Lock(Session):
         """
         return batch.if_revision(self._key, self.token.revision)
 
-    async def open(self) -> None:
-        """Wait for it; raises what ``Session.open`` does, and ``RequestTimeout``."""
+    async def _begin(self) -> None:
+        """Wait for it; raises ``RequestTimeout``, too."""
         # To try is to look once, however long the group takes for that.
         seconds = self._timeout or OPEN_SECONDS
         deadline = trio.current_time() + seconds
@@ -136,23 +136,23 @@ class Lock(Session):
             if seconds >= OPEN_SECONDS:
                 raise
             raise self._late() from error
-        self._scope = trio.CancelScope()
-        if self._lost.is_set():
-            self._scope.cancel()
         try:
-            with self._scope, trio.move_on_at(deadline):
+            with trio.move_on_at(deadline):
                 await self._acquire()
                 return
-            if self._lost.is_set():
-                raise self._error()
             raise self._late()
         except BaseException:
-            self._leave()
+            self.give_up()
             raise
 
     def _late(self) -> RequestTimeout:
+        what = f"{self._what} of store {self._part.runner.name}"
+        return RequestTimeout(f"{what}: not within {self._timeout:g} s")
+
+    @property
+    def _what(self) -> str:
         kind, name = self._prefix
-        return RequestTimeout(f"{kind.partition('/')[2]} {name}: not within {self._timeout:g} s")
+        return f"{kind.partition('/')[2]} {name}"
 
     @property
     def _key(self) -> tuple[str, str, int]:

@@ -40,6 +40,8 @@ END_SECONDS: Final = 5.0
 RENEWALS: Final = 3
 """Renewals in a time to live: two may be lost."""
 
+_CLOSED: Final = "it was closed"
+
 Ask = Callable[[Mutation], Awaitable[Receipt]]
 """Has a handle ask for a mutation."""
 
@@ -71,6 +73,8 @@ class Session(Bound):
         self._number: int | None = None
         self._until = 0.0
         self._why = "it is not open"
+        self._opening: trio.CancelScope | None = None
+        """Of what opens it, while it does."""
         self._scope: trio.CancelScope | None = None
         self._lost = trio.Event()
         self._over = trio.Event()
@@ -138,17 +142,34 @@ class Session(Bound):
     # -- from its opening to its end -------------------------------------------------------------
 
     async def open(self) -> None:
-        """Open it, and have it renewed; raises ``NoQuorum``, ``NotAllowed``, ``QuotaExceeded``."""
+        """Open it, and have it renewed; of a lock, wait for it.
+
+        Raises ``NoQuorum``, ``NotAllowed``, ``QuotaExceeded``, and ``SessionExpired`` if it is
+        closed meanwhile; a lock ``RequestTimeout``, too. Interrupted, it leaves nothing behind.
+        """
+        if self._number is not None or self._opening is not None or self._over.is_set():
+            raise InvalidData("a session is opened once: ask the store for another one")
+        try:
+            with trio.CancelScope() as self._opening:
+                await self._begin()
+        finally:
+            self._opening = None
+        if self._over.is_set() or self._lost.is_set():
+            self.give_up()
+            raise self._error()
+
+    async def _begin(self) -> None:
+        """Do what is to be done until it can be used."""
         await self._open(OPEN_SECONDS)
 
     async def _open(self, seconds: float) -> None:
         """Open it within so many seconds."""
-        if self._number is not None or self._over.is_set():
-            raise InvalidData("a session is opened once: ask the store for another one")
         sent = trio.current_time()
         request = OpenSession(self._nonce, round(self._ttl * SECOND_NS))
         try:
             answer = await self._part.ask(request, seconds)
+            if self._over.is_set():
+                raise self._error()
         except NotAllowed:
             raise  # The group has opened nothing.
         except BaseException:
@@ -171,8 +192,26 @@ class Session(Bound):
 
         Waits until the group has ended it; for no answer if it is lost, as there may be none.
         """
-        if self._leave() and not self._lost.is_set():
+        self.give_up()
+        if self._is_ending and not self._lost.is_set():
             await self._ended.wait()
+
+    def give_up(self) -> None:
+        """Have a task of the endpoint end it, and wait for nothing; for a front end."""
+        if self._over.is_set():
+            return
+        if self._number is None or self.is_alive:
+            self._why = _CLOSED
+        self._over.set()
+        if self._opening is not None:
+            self._opening.cancel()
+        if self._is_ending:
+            self._part.runner.start_task(self._end)
+
+    def check_end(self) -> None:
+        """Raise ``SessionExpired`` if it was lost; not if it was closed; for a front end."""
+        if not self.is_alive and self._why != _CLOSED:
+            raise self._error()
 
     async def __aenter__(self) -> Self:
         """Open it, for the block."""
@@ -190,33 +229,31 @@ class Session(Bound):
         traceback: TracebackType | None,
     ) -> None:
         """End it; raises ``SessionExpired`` if it was lost, unless there is another error."""
-        was_alive, scope = self.is_alive, self._scope
+        scope = self._scope
         assert scope is not None, "the block was entered"
         try:
             is_over = scope.__exit__(kind, value, traceback) or value is None
+            if is_over:
+                self.check_end()
         finally:  # It may raise what is left of a group of errors.
-            self._leave()
+            self.give_up()
         await self.close()
-        if is_over and not was_alive:
-            raise self._error()
 
     # -- steps -----------------------------------------------------------------------------------
 
-    def _error(self) -> SessionExpired:
-        what = f"session {self._number} of store {self._part.runner.name}"
-        return SessionExpired(f"{what} is over: {self._why}")
+    @property
+    def _what(self) -> str:
+        return "a session" if self._number is None else f"session {self._number}"
 
-    def _leave(self) -> bool:
-        """Have it ended by a task of the endpoint; tells whether there is anything to end."""
+    @property
+    def _is_ending(self) -> bool:
+        """False if there is nothing to end, or no way to."""
         has_ended = self._number is None or self._ended.is_set()
-        if has_ended or self._part.runner.error is not None:
-            self._over.set()
-            return False
-        if not self._over.is_set():
-            self._why = "it was closed" if self.is_alive else self._why
-            self._over.set()
-            self._part.runner.start_task(self._end)
-        return True
+        return self._part.runner.error is None and not has_ended
+
+    def _error(self) -> SessionExpired:
+        what = f"{self._what} of store {self._part.runner.name}"
+        return SessionExpired(f"{what} is over: {self._why}")
 
     async def _end(self) -> None:
         try:
@@ -270,5 +307,6 @@ class Session(Bound):
             return
         self._why, self._until = why, 0.0
         self._lost.set()
-        if self._scope is not None:
-            self._scope.cancel()
+        for scope in (self._opening, self._scope):
+            if scope is not None:
+                scope.cancel()

@@ -343,6 +343,25 @@ def test_a_put_that_is_cancelled_while_there_is_no_room_was_not_asked_for(
     run(main)
 
 
+@LATE
+def test_a_lock_whose_opening_is_cancelled_is_free(run: Run, late: bool) -> None:
+    async def main() -> None:
+        async with aio.Endpoint(name="a") as endpoint:
+            store = await endpoint.attach_replica("s", voters=["a"])
+            await store.await_leader(limit())
+            for wait in count(1):
+                lock = store.lock("it", ttl=60)
+                was_cancelled, _ = await cancelled_at(lock.open, wait, late=late)
+                if not was_cancelled:
+                    break
+                async with store.lock("it", timeout=limit()):
+                    pass
+            assert wait > 1, "it was cancelled nowhere"
+            await lock.close()
+
+    run(main)
+
+
 ATTACHING: dict[str, Callable[[aio.Endpoint], Any]] = {
     "master": lambda endpoint: endpoint.attach_master("s"),
     "clone": lambda endpoint: endpoint.attach_clone("other"),

@@ -199,6 +199,8 @@ def test_a_block_of_a_session_hands_on_its_own_errors_and_cancellations(run: Run
             async with store.lock("l", ttl=5, timeout=limit()) as lock:
                 assert lock.is_alive
             assert not lock.is_alive
+            async with store.session(ttl=5) as session:
+                await session.close()  # It is not lost by that.
 
     run(main)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
@@ -42,6 +43,8 @@ class Group:
         self.error: Exception | None = None
         self.asked: list[float] = []
         self.requests: list[object] = []
+        self.answering: Callable[[], object] = bool
+        """Called in the turn in which it answers."""
         self.is_alive = True
         self.session: int | None = 7
 
@@ -52,6 +55,7 @@ class Group:
             raise self.error
         with trio.move_on_after(math.inf if self.is_late else seconds):
             await passed(self.seconds)
+            self.answering()
             if isinstance(request, OpenSession):
                 return SessionGranted(self.session)
             return SessionHeard(is_alive=self.is_alive)
@@ -153,6 +157,26 @@ async def test_what_a_cancelled_opening_may_have_opened_is_ended(autojump_clock)
             session.check()
 
 
+@pytest.mark.parametrize("is_answered", [False, True])
+async def test_an_opening_that_is_closed_meanwhile_is_told_so_and_ended(
+    autojump_clock, is_answered
+) -> None:
+    async with closed() as (group, session), trio.open_nursery() as nursery:
+        if is_answered:
+            group.answering = session.give_up
+
+        async def begin() -> None:
+            with pytest.raises(SessionExpired, match="a session of store s is over: it was closed"):
+                await session.open()
+
+        nursery.start_soon(begin)
+        await passed(0.5)
+        if not is_answered:
+            await session.close()
+        await passed(3)
+        assert [type(each) for each in group.requests] == [OpenSession, OpenSession, EndSession]
+
+
 async def test_an_opening_in_vain_may_be_done_again_as_another_one(autojump_clock) -> None:
     async with closed() as (group, session):
         group.seconds = 100.0
@@ -221,7 +245,7 @@ async def test_a_lock_is_opened_within_its_time(autojump_clock, timeout, error, 
             await lock.open()
         assert trio.current_time() - began == seconds
         if error is RequestTimeout:
-            assert str(found.value) == "lock it: not within 1 s"
+            assert str(found.value) == "lock it of store s: not within 1 s"
             assert isinstance(found.value.__cause__, NoQuorum)
         nursery.cancel_scope.cancel()
 

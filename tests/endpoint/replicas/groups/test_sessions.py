@@ -92,7 +92,7 @@ async def test_a_lock_that_does_not_come_in_time_leaves_the_queue(groups) -> Non
     async with groups.open() as group:
         await group.await_leader()
         async with group["a"].lock("it", ttl=60):
-            with pytest.raises(RequestTimeout, match="lock it: not within 0"):
+            with pytest.raises(RequestTimeout, match="lock it of store s: not within 0"):
                 async with group["b"].lock("it", ttl=60, timeout=0):
                     raise AssertionError
             async with group["b"].lock("another", ttl=60):
@@ -152,6 +152,33 @@ async def test_a_waiter_that_is_cancelled_leaves_the_queue(groups) -> None:
                 nursery.cancel_scope.cancel()
             await until_queue(group, 1)
         await until_queue(group, 0)
+
+
+async def test_a_waiter_that_is_closed_by_another_task_is_told_so(groups) -> None:
+    async with groups.open() as group:
+        await group.await_leader()
+        lock = group["b"].lock("it", ttl=60)
+
+        async def wait() -> None:
+            with pytest.raises(SessionExpired, match="lock it of store s is over: it was closed"):
+                await lock.open()
+
+        async with group["a"].lock("it", ttl=60):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(wait)
+                await until_queue(group, 2)
+                await lock.close()
+            await until_queue(group, 1)
+
+
+async def test_a_block_that_closes_its_session_has_lost_nothing(groups) -> None:
+    async with groups.open(("a",), voters=("a",)) as group:
+        async with group["a"].lock("it", ttl=60) as lock:
+            await lock.close()
+            async with group["a"].lock("it", ttl=60, timeout=0):
+                pass
+        with pytest.raises(SessionExpired, match="it was closed"):
+            lock.check()
 
 
 async def test_an_error_in_the_block_is_the_callers_own(groups) -> None:
@@ -257,6 +284,19 @@ async def test_a_session_is_opened_once(groups) -> None:
             pass
         with pytest.raises(InvalidData, match="opened once"):
             await session.open()
+        other, refused = group["a"].session(), []
+
+        async def begin() -> None:
+            try:
+                await other.open()
+            except InvalidData as error:
+                refused.append(error)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(begin)
+            nursery.start_soon(begin)
+        assert len(refused) == 1
+        await other.close()
 
 
 async def test_elections_are_followed_and_looked_up(groups) -> None:
