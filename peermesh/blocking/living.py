@@ -261,8 +261,13 @@ class Passage(Way):
         async def attach() -> CoreT:
             return await function(*arguments, **options)
 
-        found = self.call(attach)
+        found = self.take(self._let_go, attach)
         return make(self.of(f"{found.runner.kind} {found.name()}"), found)
+
+    def _let_go(self, attached: list[ReplicaHandle]) -> None:
+        """Close what no thread got a handle of."""
+        for handle in attached:
+            self.spawn(handle.close)
 
     def _cross(self, begin: Callable[[Finish], object]) -> Result:  # type: ignore[type-var]  # that of the function
         if self._is_strict:

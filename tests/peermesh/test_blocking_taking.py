@@ -16,6 +16,7 @@ from peermesh import blocking
 from peermesh.blocking.portal import _Crossing
 from peermesh.blocking.taking import Taking
 from peermesh.testing.time_limits import limit
+from tests.waiting import until
 from wire.errors import ErrorCode
 
 
@@ -256,6 +257,27 @@ def test_a_lock_that_comes_as_ctrl_c_ends_the_waiting_is_free(
         call_interrupted(monkeypatch, getattr(lock, way), before)
         with store.lock("it", timeout=limit()):
             pass
+
+
+ATTACHING: dict[str, Callable[[blocking.Endpoint], Any]] = {
+    "master": lambda endpoint: endpoint.attach_master("s"),
+    "replica": lambda endpoint: endpoint.attach_replica("r", voters=["a"]),
+    "proxy": lambda endpoint: endpoint.attach_proxy("other"),
+    "log": lambda endpoint: endpoint.attach_log("l"),
+    "log_replica": lambda endpoint: endpoint.attach_log_replica("q", voters=["a"]),
+}
+
+
+@pytest.mark.parametrize("what", ATTACHING)
+def test_what_is_attached_as_ctrl_c_ends_the_waiting_is_closed(
+    monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    with blocking.Endpoint(name="a") as endpoint:
+        attach = partial(ATTACHING[what], endpoint)
+        call_interrupted(monkeypatch, attach, _Crossing.wait)
+        passage, core = endpoint.inside()
+        passage.call(until, lambda: not core.loop.stores)
+        attach().close()
 
 
 def test_what_a_thread_was_not_given_is_given_back_once() -> None:

@@ -51,6 +51,14 @@ SESSIONS = [
         "tests/peermesh/aio/test_aio_cancellation.py::test_a_lock_whose_opening_is_cancelled_is_free",
     ),
     _guard(
+        "what Ctrl-C overtook as it was attached is closed",
+        "the store is in use at the endpoint, and no thread has its handle",
+        "peermesh/blocking/living.py",
+        "        found = self.take(self._let_go, attach)\n",
+        "        found = self.call(attach)\n",
+        "tests/peermesh/test_blocking_taking.py",
+    ),
+    _guard(
         "a renewal counts from the next tick",
         "a session ends before its holder's count, after a pause of the leader",
         _SESSIONS,
