@@ -280,7 +280,7 @@ class GroupCore(Life):
                 self._on_answer(ticket, answer)
                 self._pump()
             case Declined(ticket):
-                self.outbox.declined(ticket)
+                self._on_decline(ticket)
             case Farewell():
                 self.proxies.lose(sender)
                 self.roster.lose(sender)
@@ -313,6 +313,10 @@ class GroupCore(Life):
     def _on_answer(self, ticket: int, answer: object) -> None:
         if not self.errands.hear_ask(ticket, answer=answer):
             self._desk.answered(ticket, answer)
+
+    def _on_decline(self, ticket: int) -> None:
+        self.errands.declined(ticket)
+        self.outbox.declined(ticket)
 
     # -- the machine's own -----------------------------------------------------------------------
 
@@ -371,6 +375,7 @@ class GroupCore(Life):
         self.tell(MasterFound(self.entity_of(leader), self.member.ballot.term))
         self.outbox.resume()
         self._pump()
+        self.errands.resume()
         self._waits.rewind()
 
     def _is_told(self, asker: MemberId, answer: object) -> bool:
@@ -391,7 +396,7 @@ class GroupCore(Life):
             case grouped.Failed(caller=(MemberId() as asker, int() as ticket), setback=setback):
                 self.send(asker, Declined(ticket, setback))
             case grouped.Failed(caller=(None, int() as ticket)) if ticket > 0:
-                self.outbox.declined(ticket)
+                self._on_decline(ticket)
             case grouped.Readable(caller=(_, int() as number)):
                 self._waits.answered(-number)
             case _:

@@ -8,6 +8,7 @@ _UNIT = "tests/stores/table/test_sessions.py"
 _HANDLES = "tests/endpoint/replicas/groups/test_sessions.py"
 _CLOCK = "tests/endpoint/replicas/groups/test_session_clock.py"
 _SIMULATED = "tests/endpoint/replicas/groups/test_locks_in_simulation.py"
+_CORE = "tests/stores/replica/test_core.py"
 _SESSIONS = "stores/table/sessions.py"
 _SESSION = "endpoint/replicas/stores/session.py"
 _LOCKS = "endpoint/replicas/stores/locks.py"
@@ -18,6 +19,22 @@ def _guard(name: str, why: str, file: str, text: str, replacement: str, *tests: 
 
 
 SESSIONS = [
+    _guard(
+        "what has no answer is asked of the next leader at once",
+        "a session opens a second late, and one of two seconds is lost with its leader",
+        "stores/replica/core.py",
+        "        self.errands.resume()\n",
+        "        pass\n",
+        _CORE,
+    ),
+    _guard(
+        "what a leader had no answer to is asked of it in the next tick",
+        "a session opens a second late where its leader was asked before it was ready",
+        "stores/replica/core.py",
+        "        self.errands.declined(ticket)\n",
+        "        pass\n",
+        _CORE,
+    ),
     _guard(
         "who waits for a lock that is closed waits no more",
         "a task waits for ever, as no key of its own is in the queue",

@@ -46,6 +46,17 @@ class Asking:
         for ticket in [ticket for ticket, each in self._open.items() if each.token == token]:
             del self._open[ticket]
 
+    def declined(self, ticket: int) -> None:
+        """Have a request asked again in the next tick: where it went there was no answer."""
+        if ticket in self._open:
+            self._open[ticket].ticks = 1
+
+    def again(self) -> list[tuple[int, object]]:
+        """Give all requests, to ask them again now."""
+        for each in self._open.values():
+            each.ticks = ASK_TICKS
+        return [(ticket, each.request) for ticket, each in self._open.items()]
+
     def tick(self) -> list[tuple[int, object]]:
         """Let a tick pass; gives what to ask again."""
         due: list[tuple[int, object]] = []

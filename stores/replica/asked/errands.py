@@ -84,6 +84,15 @@ class Errands:
         """Ask no more."""
         self._asking.end(token)
 
+    def declined(self, ticket: int) -> None:
+        """Learn that a request has no answer where it went."""
+        self._asking.declined(ticket)
+
+    def resume(self) -> None:
+        """Ask again for all that has no answer: another leader serves."""
+        for asked in self._asking.again():
+            self._ask(*asked)
+
     def hear_ask(self, ticket: int, refusal: str = "", answer: object = None) -> bool:
         """Take in an answer, if it is one to such a request; tells whether it is."""
         if ticket <= FIRST_TICKET:

@@ -20,13 +20,15 @@ from stores.outcomes import Applied, Refused
 from stores.replica.asked import outbox
 from stores.replica.beginning import PATIENCE_TICKS, Beginning, World
 from stores.replica.core import LATE_NS
-from stores.replica.effects import News, OrderDone, ToDisk, Told
+from stores.replica.effects import AskDone, News, OrderDone, ToDisk, Told
 from stores.replica.facts import UNLED_NS
 from stores.replica.lazy import RowKeeper
 from stores.replica.roster import SILENT_TICKS, Roster
 from stores.replica.tables.core import TableCore
-from stores.table.codec import TableCodec
+from stores.table.bodies import OpenSession
+from stores.table.codec import NONCE_SIZE, TableCodec
 from stores.table.machine import TableMachine
+from stores.table.sessions import TTL_NS_MIN
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
@@ -461,6 +463,26 @@ def test_what_waits_for_an_answer_that_does_not_come_leaves_after_a_second() -> 
     assert len(mesh.cores[leader].outbox) == 0
     assert not any(isinstance(each, Refused) for each in mesh.outcomes(leader)[3:])
     assert len(mesh.cores[leader].machine) == 1
+
+
+@pytest.mark.parametrize("is_leader", [False, True])
+def test_what_a_lost_leader_was_asked_is_answered_as_soon_as_another_leads(is_leader: bool) -> None:
+    mesh = Mesh()
+    lost = mesh.lead()
+    mesh.cut = {lost}
+    asked: dict[str, list[int]] = {name: [] for name in "abc" if name != lost}
+    request = OpenSession(b"n" * NONCE_SIZE, TTL_NS_MIN)
+    while not any(mesh.cores[name].is_leader for name in asked):
+        for name, tokens in asked.items():
+            tokens.append(len(tokens))
+            mesh.take(name, mesh.cores[name].begin_ask(tokens[-1], request))
+        mesh.pass_ticks(1)
+    mesh.pass_ticks(1)  # The leader may not have been ready when it was asked first.
+    name = next(name for name in asked if mesh.cores[name].is_leader == is_leader)
+    done = [each for each in mesh.told[name] if isinstance(each, AskDone)]
+    assert sorted(each.token for each in done) == asked[name]
+    assert len(done) > 1
+    assert len({each.answer for each in done}) == 1, "it is one session"
 
 
 def test_what_was_sent_and_has_no_answer_may_have_been_applied() -> None:
