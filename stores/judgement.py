@@ -7,7 +7,7 @@ compute, and nothing to decide.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import count
+from itertools import count, repeat
 from typing import Final, get_args
 
 from stores import operations
@@ -33,7 +33,7 @@ from stores.actions import (
     request_range,
 )
 from stores.limits import BATCH_SIZE_MAX, ERROR_TEXT_SIZE_MAX, EXPIRY_END_NS, VALUE_SIZE_MAX
-from stores.lives import Objection, no_sessions, session_of
+from stores.lives import Object, Objections, no_sessions, session_of
 from stores.quota import UNLIMITED, Meter, Room
 from stores.table import Table
 from wire.decoding import check_all, is_canonical
@@ -92,20 +92,22 @@ def judge(
     table: Table,
     now_ns: int,
     meter: Meter = _UNLIMITED,
-    objection: Objection = no_sessions,
+    object_to: Object = no_sessions,
 ) -> Sequence[Action]:
     """Give the actions that carry out a request, or refuse it; nothing is applied yet.
 
     The very object comes back where it is to be broadcast as it is. What would grow beyond the
     quota of ``meter`` is refused, each pair of a run for itself and a batch as a whole. So is what
-    is to live with a session, if there is an ``objection``.
+    is to live with a session, and what ``object_to`` objects to.
     """
     if isinstance(request, (EraseCommand, ClearCommand)):
         return (request,)
     # A batch says for each of its steps how long that lives.
     may_live = isinstance(request, BatchCommand) or request.expiry_ns is not None
-    if may_live and (bound := bound_keys(request)) and (error := _first_error(bound, objection)):
-        return _refusals(request, error)
+    if may_live and (bound := bound_keys(request)) and (errors := _errors(bound, object_to)):
+        if isinstance(request, PutCommand) and len(errors) > 1:
+            return _judge_operations(request, table, now_ns, meter, errors)
+        return _refusals(request, next(filter(None, errors)))
     if isinstance(request, PutCommand) and _fits(request.pairs, table, meter):
         if request.expiry_ns is None:
             return (request,)
@@ -145,9 +147,10 @@ def _bound_in_batch(batch: BatchCommand | BatchResultCommand) -> dict[int, Seque
     return {**bound}
 
 
-def _first_error(bound: Mapping[int, Sequence[bytes]], objection: Objection) -> StoreError | None:
-    errors = (objection(session, keys) for session, keys in bound.items())
-    return next(filter(None, errors), None)
+def _errors(bound: Mapping[int, Sequence[bytes]], object_to: Object) -> Objections:
+    """Give the objections to the keys of each session in turn; nothing if there are none."""
+    errors = [each for session, keys in bound.items() for each in object_to(session, keys)]
+    return errors if any(errors) else ()
 
 
 def _refusals(request: Request, error: StoreError) -> Sequence[Action]:
@@ -187,9 +190,16 @@ def _judge_put_unique(
 
 
 def _judge_operations(
-    request: PutCommand | AddCommand | SubtractCommand, table: Table, now_ns: int, meter: Meter
+    request: PutCommand | AddCommand | SubtractCommand,
+    table: Table,
+    now_ns: int,
+    meter: Meter,
+    errors: Objections = (),
 ) -> Sequence[Action]:
-    """Join what succeeds into as few puts as possible; each sees the values that went before."""
+    """Join what succeeds into as few puts as possible; each sees the values that went before.
+
+    ``errors`` has what is known to be wrong with each, if anything is.
+    """
     writer, expires_at_ns = request.writer, _deadline(request.expiry_ns, now_ns)
     initial = request.initial if isinstance(request, AddCommand) else None
     is_put = isinstance(request, PutCommand)
@@ -211,9 +221,11 @@ def _judge_operations(
     draft: dict[bytes, bytes] = {}
     pairs: list[bytes] = []
     keys, operands = request.pairs[::2], request.pairs[1::2]
-    for number, key, operand in zip(count(first), keys, operands):
+    for number, key, operand, wrong in zip(count(first), keys, operands, errors or repeat(None)):
         stored = draft[key] if key in draft else table.get(key)
         try:
+            if wrong is not None:
+                raise wrong
             value = operand if is_put else _operate(stored, operand, initial)
             room.replace(key, stored, value)
         except StoreError as error:

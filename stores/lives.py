@@ -12,8 +12,11 @@ from collections.abc import Callable, Sequence
 from stores.limits import EXPIRY_END_NS
 from wire.errors import SessionExpired, StoreError
 
-Objection = Callable[[int, Sequence[bytes]], StoreError | None]
-"""Says why a session cannot have some keys; ``None`` if it can."""
+Objections = Sequence[StoreError | None]
+"""For each of some keys why a session cannot have it; empty if it can have all of them."""
+
+Object = Callable[[int, Sequence[bytes]], Objections]
+"""Objects to some keys of a session, which come one after the other."""
 
 
 def life_of(session: int) -> int:
@@ -36,6 +39,6 @@ def instant_of(life: int | None, epoch_ns: int) -> int | None:
     return min(life + epoch_ns, EXPIRY_END_NS - 1)
 
 
-def no_sessions(session: int, keys: Sequence[bytes]) -> StoreError:
+def no_sessions(session: int, keys: Sequence[bytes]) -> Objections:
     """Object, for a store that has no sessions."""
-    return SessionExpired(f"there is no session {session}: this store has none")
+    return [SessionExpired(f"there is no session {session}: this store has none")] * len(keys)

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Sequence
 from stores.actions import Action, BatchResultCommand, ExpireCommand, PutCommand
 from stores.expiry import ExpiryQueue
 from stores.judgement import bound_keys
-from stores.lives import session_of
+from stores.lives import Objections, session_of
 from stores.table.bodies import SessionRow, SessionsEnded
 from stores.table.overlay import Overlay
 from stores.table.sessions import Sessions
 from stores.work import SLICE_COUNT
-from wire.errors import StoreError
 
 
 class Lifetimes:
@@ -44,9 +43,9 @@ class Lifetimes:
         keys = self._expiries.take_due(elapsed_ns, expiries, SLICE_COUNT)
         return ExpireCommand(keys) if keys else None
 
-    def objection(self, session: int, keys: Sequence[bytes]) -> StoreError | None:
-        """Say why some keys cannot live with a session; ``None`` if they can."""
-        return self.sessions.objection(session, keys, self._overlay)
+    def object_to(self, session: int, keys: Sequence[bytes]) -> Objections:
+        """Say for each of some keys why it cannot live with a session; nothing if all can."""
+        return self.sessions.object_to(session, keys, self._overlay)
 
     def tie(self, actions: Iterable[Action]) -> None:
         """Note which keys live with sessions, once their puts are judged or staged."""

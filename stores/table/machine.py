@@ -186,7 +186,7 @@ class TableMachine(TableState, Machine):
         self._advance(position)
         actions: list[Action] = []
         outcomes: list[Outcome] = []
-        overlay, now_ns, object_to = self._overlay, now.elapsed_ns, self._lifetimes.objection
+        overlay, now_ns, object_to = self._overlay, now.elapsed_ns, self._lifetimes.object_to
         for each in request.requests:
             judged = judge(each, overlay.committed, now_ns, self.meter, object_to)
             for action in judged:
@@ -204,7 +204,7 @@ class TableMachine(TableState, Machine):
         if known is not None:
             return known
         overlay, requests = self._overlay, write.requests
-        object_to = self._lifetimes.objection
+        object_to = self._lifetimes.object_to
         actions = list[Action]()
         for request in requests:
             is_blind = self._is_blind(request)

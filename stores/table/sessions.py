@@ -20,7 +20,7 @@ from typing import Final
 from stores.actions import ExpireCommand
 from stores.group.machine import Answer, Append, Judgement, Staged
 from stores.limits import EXPIRY_END_NS
-from stores.lives import life_of, session_of
+from stores.lives import Objections, life_of, session_of
 from stores.table.bodies import (
     EndSession,
     OpenSession,
@@ -72,6 +72,13 @@ def number_of(nonce: bytes, index: int) -> int:
     return DRAWN_NUMBERS + int.from_bytes(drawn[:8]) % DRAWN_NUMBERS
 
 
+def _no_room(session: int, count: int) -> QuotaExceeded:
+    return QuotaExceeded(
+        f"session {session} has {count} keys: a session has up to"
+        f" {SESSION_KEYS_MAX} keys, of {SESSION_KEYS_SIZE_MAX} bytes together"
+    )
+
+
 class Sessions:
     """The sessions of one member, and what is staged of them."""
 
@@ -119,19 +126,26 @@ class Sessions:
                     return Answer(SessionHeard(is_alive=False))
                 return Append(self.end([session], overlay))
 
-    def objection(self, session: int, keys: Sequence[bytes], overlay: Overlay) -> StoreError | None:
-        """Say why some keys cannot live with a session; ``None`` if they can."""
+    def object_to(self, session: int, keys: Sequence[bytes], overlay: Overlay) -> Objections:
+        """Say for each of some keys why it cannot live with a session; nothing if all can."""
         if not self._is_alive(session):
-            return SessionExpired(f"session {session} has ended: what it had is gone")
+            ended = SessionExpired(f"session {session} has ended: what it had is gone")
+            return [ended] * len(keys)
         if self._has_room(session, keys):
-            return None
+            return ()
         self._prune(session, overlay)
-        if self._has_room(session, keys):
-            return None
-        return QuotaExceeded(
-            f"session {session} has {len(self._keys[session])} keys: a session has up to"
-            f" {SESSION_KEYS_MAX} keys, of {SESSION_KEYS_SIZE_MAX} bytes together"
-        )
+        had = set(self._keys.get(session, ()))
+        size = sum(map(len, had))
+        objections: list[StoreError | None] = []
+        for key in keys:
+            added = 0 if key in had else len(key)
+            if added and (len(had) >= SESSION_KEYS_MAX or size + added > SESSION_KEYS_SIZE_MAX):
+                objections.append(_no_room(session, len(had)))
+                continue
+            had.add(key)
+            size += added
+            objections.append(None)
+        return objections
 
     def due(self, elapsed_ns: int) -> list[int]:
         """Give those whose time is over; the time of the others begins no earlier than now."""

@@ -20,6 +20,13 @@ def _guard(name: str, why: str, file: str, text: str, replacement: str, *tests: 
 
 SESSIONS = [
     _guard(
+        "of puts that travel together a session takes those that fit",
+        "a put is refused for its session's limit, which is far off, as others were under way",
+        "stores/judgement.py",
+        "        if isinstance(request, PutCommand) and len(errors) > 1:\n",
+        "        if False:\n",
+    ),
+    _guard(
         "what has no answer is asked of the next leader at once",
         "a session opens a second late, and one of two seconds is lost with its leader",
         "stores/replica/core.py",
@@ -208,8 +215,8 @@ SESSIONS = [
         "a store without sessions refuses what is to live with one",
         "a master keeps keys for ever that are taken for a session's",
         "stores/judgement.py",
-        "    objection: Objection = no_sessions,\n",
-        "    objection: Objection = lambda session, keys: None,\n",
+        "    object_to: Object = no_sessions,\n",
+        "    object_to: Object = lambda session, keys: (),\n",
     ),
     _guard(
         "a holder looks at the clock",

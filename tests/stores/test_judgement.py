@@ -222,7 +222,7 @@ def test_what_is_refused_tells_its_writer(table):
 @pytest.mark.parametrize("life", [EXPIRY_END_NS, EXPIRY_END_NS + 7])
 def test_what_lives_with_a_session_keeps_its_number(table, life):
     put = PutCommand(W, 5, life, [K, TWO])
-    assert judge(put, table, NOW, objection=lambda session, keys: None) == (put,)
+    assert judge(put, table, NOW, object_to=lambda session, keys: ()) == (put,)
     assert bound_keys(put) == {life - EXPIRY_END_NS: (K,)}
 
 

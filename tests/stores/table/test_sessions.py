@@ -26,6 +26,7 @@ from stores.history import Commit
 from stores.judgement import judge
 from stores.limits import EXPIRY_END_NS, LIFE_END
 from stores.lives import instant_of, life_of, session_of
+from stores.outcomes import Refused
 from stores.replica.lazy import installed, restored
 from stores.scanning import EVERYTHING
 from stores.table import ChangeKind, Table, sessions
@@ -386,6 +387,24 @@ def test_a_session_has_so_many_keys(lab, handle):
     )
     lab.ask(EndSession(session))
     assert contents(lab.leader) == {2: 2}
+    lab.check()
+
+
+def test_of_puts_that_travel_together_a_session_takes_those_that_fit(lab, handle):
+    session = opened(lab)
+    keys = [*range(SESSION_KEYS_MAX + 2), 0, 1]
+    for number in keys:
+        handle.requests.put(encode(number), encode(1), life_of(session))
+    handle.seal()
+    lab.commit()
+    outcomes = [each for index in handle.judged for each in lab.answers[index]]
+    assert outcomes[-1].last_request == len(keys)
+    refused = [each for each in outcomes if isinstance(each.result, Refused)]
+    asked = [
+        number for each in refused for number in range(each.first_request, each.last_request + 1)
+    ]
+    assert [keys[number - 1] for number in asked] == [SESSION_KEYS_MAX, SESSION_KEYS_MAX + 1]
+    assert len(lab.leader) == SESSION_KEYS_MAX
     lab.check()
 
 
