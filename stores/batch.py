@@ -114,10 +114,16 @@ class Batch:
         return self
 
 
-def together(batch: Batch) -> Together:
-    """Give the mutation that a batch is; raises ``TypeError`` for what is no batch."""
+def batch_of(batch: Batch) -> Batch:
+    """Check a batch; raises ``TypeError`` for what is none."""
     if not isinstance(batch, Batch):
         raise TypeError(f"batch={shorten(batch)} is {type(batch).__name__}: give a Batch")
+    return batch
+
+
+def together(batch: Batch) -> Together:
+    """Give the mutation that a batch is; raises ``TypeError`` for what is no batch."""
+    batch_of(batch)
     return Together(batch.guards, batch.steps, batch.others)
 
 

@@ -173,6 +173,7 @@ def _of_logs() -> list[Mistake]:
         Mistake("consume from text", lambda k: k.log.consume(start="earliest"), "Start.EARLIEST"),
         Mistake("consume as a number", lambda k: k.log.consume(5), "name"),
         Mistake("consume parts", lambda k: k.log.consume(partitions=["x"]), "partitions="),
+        Mistake("consume a part", lambda k: k.log.consume(partitions=1), "partitions="),
         Mistake("consumer get", lambda k: k.consumer.get("x"), "timeout="),
         Mistake("consumer get_batch", lambda k: k.consumer.get_batch(0), "limit="),
         Mistake("consumer seek", lambda k: k.consumer.seek("x", 0), "partition="),

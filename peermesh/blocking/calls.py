@@ -1215,8 +1215,9 @@ class ReplicaLog(GroupHandle, LogHandle):
 class LogConsumer(Closing):
     """Entries of a log, in order within each partition.
 
-    What was handed out and not committed comes again after a restart. One task reads a consumer;
-    of two consumers of one name each gets everything.
+    What was handed out and not committed comes again after a restart. Of several tasks that read
+    one consumer each entry goes to one, and ``commit`` is for all of them; of two consumers of one
+    name each gets everything.
     """
 
     def __init__(self, passage: Passage, core: CoreLogConsumer) -> None:

@@ -35,8 +35,9 @@ Commit = Callable[[str, Mapping[int, int]], Awaitable[Receipt]]
 class LogConsumer(EitherClosing):
     """Entries of a log, in order within each partition.
 
-    What was handed out and not committed comes again after a restart. One task reads a consumer;
-    of two consumers of one name each gets everything.
+    What was handed out and not committed comes again after a restart. Of several tasks that read
+    one consumer each entry goes to one, and ``commit`` is for all of them; of two consumers of one
+    name each gets everything.
     """
 
     def __init__(
@@ -61,6 +62,8 @@ class LogConsumer(EitherClosing):
         self._partition_count = 0
         """How many there are, once it is known where to begin."""
         self._is_closed = False
+        self._turn = trio.Lock()
+        """Of the task that waits for entries, for all that read."""
         self._fetching: trio.CancelScope | None = None
         """Of what waits for entries, if there is one."""
 
@@ -159,10 +162,23 @@ class LogConsumer(EitherClosing):
     # Steps.
 
     async def _refill(self, timeout: float) -> None:
+        deadline = trio.current_time() + timeout
         self._check_open()
-        with trio.CancelScope() as self._fetching:
-            await self._read_on(timeout)
-        self._fetching = None
+        try:
+            self._turn.acquire_nowait()
+        except trio.WouldBlock:
+            with trio.move_on_at(deadline) as waiting:
+                await self._turn.acquire()
+            if waiting.cancelled_caught:
+                return
+        try:
+            self._check_open()
+            if not self._ready:  # Another task may have left some.
+                with trio.CancelScope() as self._fetching:
+                    await self._read_on(max(0.0, deadline - trio.current_time()))
+        finally:
+            self._fetching = None
+            self._turn.release()
         self._check_open()
 
     def _check_open(self) -> None:

@@ -231,7 +231,8 @@ class LogHandle(ReplicaHandle):
         """
         wanted = None
         if partitions is not None:
-            wanted = tuple(arguments.count("partitions", each, least=0) for each in partitions)
+            several = arguments.several("partitions", partitions)
+            wanted = tuple(arguments.count("partitions", each, least=0) for each in several)
         return LogConsumer(self.source, self.commit, name, _start_of(start), wanted)
 
     async def offsets(self) -> dict[int, Span]:

@@ -22,7 +22,7 @@ from endpoint.replicas.attaching import TTL_SECONDS
 from endpoint.replicas.stores.part import TablePart
 from endpoint.replicas.stores.reading import Entry, Reader
 from endpoint.replicas.stores.session import OPEN_SECONDS, Ask, Session
-from stores.batch import Batch
+from stores.batch import Batch, batch_of
 from stores.table.codec import NONCE_SIZE
 from wire.encoding import encode
 from wire.errors import InvalidData, NoQuorum, RequestTimeout, StoreClosed
@@ -123,7 +123,7 @@ class Lock(Session):
 
         The leader judges it: nothing that a later holder does comes between.
         """
-        return batch.if_revision(self._key, self.token.revision)
+        return batch_of(batch).if_revision(self._key, self.token.revision)
 
     async def _begin(self) -> None:
         """Wait for it; raises ``RequestTimeout``, too."""

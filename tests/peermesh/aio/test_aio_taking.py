@@ -250,7 +250,9 @@ def test_a_commit_after_a_read_that_was_cancelled_passes_over_nothing(
     run(main)
 
 
-@pytest.mark.parametrize("what", ["watch", "events", "status"])
+@pytest.mark.parametrize(
+    "what", ["consumer of a keeper", "consumer of a proxy", "watch", "events", "status"]
+)
 def test_of_tasks_that_wait_for_one_handle_each_item_goes_to_one(run: Run, what: str) -> None:
     async def main() -> None:
         async with GIVERS[what]() as giver:

@@ -202,6 +202,8 @@ async def test_a_batch_under_guard_is_done_while_the_lock_is_held(groups) -> Non
         store = group["b"]
         async with store.lock("it", ttl=60) as lock:
             await (await store.batch(lock.guard(Batch().put("x", 1)))).applied()
+        with pytest.raises(TypeError, match="give a Batch"):
+            lock.guard(None)
         receipt = await store.batch(lock.guard(Batch().put("x", 2)))
         with pytest.raises(GuardFailed):
             await receipt.applied()

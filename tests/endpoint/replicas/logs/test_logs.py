@@ -33,6 +33,7 @@ from wire.errors import (
     NoSuchPartition,
     OffsetOutOfRange,
     PromotionRefused,
+    RequestTimeout,
     SequenceUnknown,
     StoreClosed,
     StoreError,
@@ -258,6 +259,25 @@ async def test_a_consumer_that_is_closed_ends_what_waits_for_it(open_log):
         for consumer in consumers:
             with pytest.raises(StoreClosed, match=r"a consumer of log .* was closed"):
                 await consumer.get(timeout=limit())
+
+
+async def test_tasks_that_read_one_consumer_wait_as_long_as_they_want_to(open_log):
+    async with open_log() as (_, log), trio.open_nursery() as nursery:
+        consumer, ended = log.consume(), []
+
+        async def read():
+            with pytest.raises(StoreClosed):
+                await consumer.get()
+            ended.append(consumer)
+
+        nursery.start_soon(read)
+        nursery.start_soon(read)
+        await until(lambda: consumer._turn.statistics().tasks_waiting == 1)
+        for seconds in (0, 0.01):
+            with pytest.raises(RequestTimeout):
+                await consumer.get(timeout=seconds)
+        consumer.close()
+        await until(lambda: len(ended) == 2)
 
 
 async def test_a_consumer_of_no_partitions_gets_nothing(open_log):
