@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from itertools import repeat
+from operator import attrgetter
 from typing import Final
 
 from trio.lowlevel import TrioToken
@@ -14,7 +17,7 @@ from endpoint.barriers import Seconds
 from endpoint.bound import Bound
 from net import forking
 from net.awaiting import runs_here, wake_up
-from stores.outcomes import Applied, Refused
+from stores.outcomes import Applied, Outcome, Refused
 from wire import errors
 from wire.errors import ErrorCode, RequestTimeout, StoreError
 from wire.logs import logger_of
@@ -71,6 +74,73 @@ def _renew() -> None:
 
 forking.renew(_renew)
 
+ANSWERS_COUNT: Final = 256
+"""Requests whose outcomes stand together: as many as a run of puts has, which has one outcome."""
+
+_last_request: Final = attrgetter("last_request")
+
+
+class Answers:
+    """The outcomes of requests that were asked one after the other, as they come in.
+
+    Their receipts look here. So the store's driver keeps and tells only those that a caller waits
+    for, and a receipt that the caller drops is gone at once.
+    """
+
+    __slots__ = ("_error", "_outcomes", "_waiting", "end", "first", "run")
+
+    def __init__(self, first: int, run: TrioToken, count: int = ANSWERS_COUNT) -> None:
+        """Have none so far of so many requests from ``first``; this run of trio brings them."""
+        self.first = first
+        self.end = first + count
+        """The first request of the next ones."""
+        self.run = run
+        self._outcomes: list[Outcome] = []
+        self._error: Exception | None = None
+        """What all come to that have no outcome."""
+        self._waiting: dict[int, Receipt] = {}
+
+    def find(self, request: int) -> Outcome | Exception | None:
+        """Give what became of a request, if that is known."""
+        if not (outcomes := self._outcomes):
+            return self._error
+        at = bisect_left(outcomes, request, key=_last_request)
+        is_known = at < len(outcomes) and outcomes[at].first_request <= request
+        return outcomes[at] if is_known else self._error
+
+    def watch(self, receipt: Receipt) -> Outcome | Exception | None:
+        """Have a receipt told, which calls something then; gives what is known by now."""
+        self._waiting[receipt.request] = receipt
+        return self.find(receipt.request) if self._outcomes else self._error
+
+    def forget(self, receipt: Receipt) -> None:
+        """Have it told no more."""
+        self._waiting.pop(receipt.request, None)
+
+    def resolve(self, outcome: Outcome) -> Callbacks:
+        """Take in what became of some, in the order of requests; gives the callbacks to run."""
+        self._outcomes.append(outcome)
+        callbacks: list[Callable[[], object]] = []
+        if waiting := self._waiting:
+            first = max(outcome.first_request, self.first)
+            for request in range(first, min(outcome.last_request + 1, self.end)):
+                if (receipt := waiting.pop(request, None)) is not None:
+                    callbacks += receipt.come_to(outcome)
+        return callbacks
+
+    def fail(self, error: Exception) -> Callbacks:
+        """Take in that the others have no outcome, as their store has failed."""
+        self._error = error
+        told = filter(None, map(self._waiting.pop, list(self._waiting), repeat(None)))
+        return [callback for receipt in told for callback in receipt.come_to(error)]
+
+    def lose(self, error: Exception) -> None:
+        """Take in, in a child process, that no outcome comes, and wake nothing: all is copied."""
+        self._error = error
+        for receipt in self._waiting.values():
+            receipt.lose(error)
+        self._waiting.clear()
+
 
 @public
 class Receipt(Bound):
@@ -79,23 +149,22 @@ class Receipt(Bound):
     Slotted and small, since there is one for every mutation.
     """
 
-    __slots__ = ("_callbacks", "_first", "_result", "_run", "request")
+    __slots__ = ("_answers", "_callbacks", "_found", "request")
 
     _instead = "wait for its outcome here, and hand on the revision that it gives"
 
-    def __init__(self, request: int, run: TrioToken) -> None:
-        """Wait for the outcome of this request, which this run of trio brings."""
+    def __init__(self, request: int, answers: Answers) -> None:
+        """Have the outcome of this request, once it is among these; zero has no number yet."""
         self.request = request
-        self._run = run
-        self._result: Applied | Refused | Exception | None = None
-        self._first = 0
+        self._answers = answers
+        self._found: Outcome | Exception | None = None
         self._callbacks: list[_Entry] | None = None
         """What to call, and whether it only wakes what waits."""
 
     def __repr__(self) -> str:
         """Show what became of it."""
         try:
-            state = "pending" if self._result is None else f"applied {self.outcome()}"
+            state = f"applied {self.outcome()}" if self.is_resolved else "pending"
         except Exception as error:  # It is what the receipt tells of.
             state = f"failed: {error!r}"
         return f"<Receipt {state}>"
@@ -103,22 +172,29 @@ class Receipt(Bound):
     @property
     def is_resolved(self) -> bool:
         """Tell whether the outcome is known."""
-        return self._result is not None
+        return self._found is not None or self._look() is not None
 
-    def resolve(self, result: Applied | Refused, first_request: int) -> Callbacks:
-        """Take in the outcome, and give the callbacks to run; for the store's driver."""
-        self._first = first_request
-        self._result = result
-        return () if self._callbacks is None else self._wake()
+    def adopt(self, request: int, answers: Answers) -> None:
+        """Take the number that the request has got; for the store's driver."""
+        self._answers = answers
+        self.request = request
+        if self._callbacks is not None:
+            answers.watch(self)
 
-    def fail(self, error: Exception) -> Callbacks:
-        """Take in that it could not even be asked, and give the callbacks; as ``resolve``."""
-        self._result = error
+    def come_to(self, found: Outcome | Exception) -> Callbacks:
+        """Take in the outcome, or why there is none, and give the callbacks to run."""
+        self._found = found
         return () if self._callbacks is None else self._wake()
 
     def lose(self, error: Exception) -> None:
         """Take in, in a child process, that no outcome comes, and wake nothing: all is copied."""
-        self._result, self._callbacks = error, None
+        self._found, self._callbacks = error, None
+
+    def _look(self) -> Outcome | Exception | None:
+        found = self._answers.find(self.request)
+        if found is not None:  # Another thread may have failed one that has no number.
+            self._found = found
+        return found
 
     def _wake(self) -> list[Callable[[], object]]:
         """Wake what waits in the mesh's own code, and give the users' callbacks."""
@@ -154,8 +230,14 @@ class Receipt(Bound):
                 callbacks = self._callbacks = []
         entry = (callback, is_wake_up)
         callbacks.append(entry)
+        found = self._found
+        if self.request:  # One without a number is watched once it gets it.
+            found = self._answers.watch(self) or found
         # The outcome may have come meanwhile: the entry is called here unless the driver has it.
-        if self._result is None or not _take_out(callbacks, entry):
+        if found is None:
+            return
+        self._answers.forget(self)
+        if not _take_out(callbacks, entry):
             return
         try:
             callback()
@@ -166,18 +248,21 @@ class Receipt(Bound):
 
     def outcome(self) -> int:
         """Give the revision, or raise the master's error; only when it is resolved."""
-        result = self._result
-        if isinstance(result, Exception):
-            raise result
+        found = self._found or self._look()
+        if isinstance(found, Exception):
+            raise found
+        assert found is not None, "the outcome is not known yet"
+        result = found.result
         if isinstance(result, Refused):
             raise store_error(result.code, result.text)
-        assert result is not None, "the outcome is not known yet"
-        return result.revision + self.request - self._first
+        return result.revision + self.request - found.first_request
 
     def is_inserted(self) -> bool:
         """Give the answer to a put_unique, or raise; only when it is resolved."""
         self.outcome()
-        return isinstance(self._result, Applied) and self._result.answer is not False
+        found = self._found
+        assert isinstance(found, Outcome), found
+        return isinstance(found.result, Applied) and found.result.answer is not False
 
     def has_held(self) -> bool:
         """Tell whether the guards of a batch held, or raise; only when it is resolved."""
@@ -190,7 +275,7 @@ class Receipt(Bound):
         Raises ``TypeClash``, ``NoSuchKey``, ``InvalidData``, ``GuardFailed``, ``BackendFailure`` or
         ``StoreClosed``; then nothing of it was applied, unless the text says otherwise.
         """
-        if self._result is None:
+        if self._found is None and self._look() is None:
             await wake_up(self.wake_when_resolved)
         return self.outcome()
 
@@ -207,8 +292,8 @@ class Receipt(Bound):
     def wait(self, timeout: Seconds = None) -> bool:
         """Wait in a thread until the outcome is known; false after ``timeout`` seconds."""
         limit = arguments.seconds("timeout", timeout)
-        if self._result is None:
-            if limit and runs_here(self._run):
+        if not self.is_resolved:
+            if limit and runs_here(self._answers.run):
                 raise RuntimeError(
                     "the outcome comes by the loop of this thread, which cannot run while a call"
                     " waits for it: use await receipt.applied()"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import repeat
 from typing import Final, Protocol, TypeVar, Unpack
 
 import trio
@@ -22,7 +22,7 @@ from endpoint.replicas.freed_memory import Shrinkage, give_back
 from endpoint.replicas.guarding import GroupGuarding, LetterGate
 from endpoint.replicas.parts import AnyEffect, Closes, Core, Kind, Part
 from endpoint.replicas.questions import Questions
-from endpoint.replicas.receipts import Receipt, store_error
+from endpoint.replicas.receipts import Answers, Receipt, store_error
 from handshake.roles import Rights
 from net import forking
 from stores.effects import (
@@ -150,8 +150,8 @@ class Runner:
         self.changed = trio.lowlevel.ParkingLot()
         """Woken when outcomes come, or when the state as a whole changes."""
         self.now_ns = now_ns
-        self.run = trio.lowlevel.current_trio_token()
-        """What brings the outcomes."""
+        self.unasked = Answers(0, trio.lowlevel.current_trio_token(), 0)
+        """For receipts of what has no number yet; see ``adopt``."""
         self.home: Home = host
         """The endpoint, for ports that serve this store."""
         self.guarding = guarding
@@ -162,7 +162,11 @@ class Runner:
         self._topics = part.topics(name)
         self._backend = part.backend
         self._logger = logger_of(f"peermesh.{self.kind}")
-        self._receipts: dict[int, Receipt] = {}
+        self._asked = 0
+        """The last request of which there is a receipt."""
+        self._answers = self.unasked
+        """For the next receipts, until they are full, or all that was asked has its outcome."""
+        self._unanswered: deque[Answers] = deque()
         self._idle: Questions[None] = Questions()
         self._turn = -1
         self._is_committing = self._is_letting_go = self._is_urged = self._has_failed = False
@@ -182,7 +186,7 @@ class Runner:
 
         What its callers did can be read then.
         """
-        return self.is_in_touch or (not self._receipts and self.is_master)
+        return self.is_in_touch or (not self._unanswered and self.is_master)
 
     @property
     def core(self) -> Core:
@@ -277,7 +281,7 @@ class Runner:
             if not is_idle or self._is_busy or self.core.has_work:
                 # Others have their turn between two steps, and those that were answered ask anew.
                 await trio.lowlevel.checkpoint()
-            if len(self._receipts) > JOINED_TURNS * YIELD_COUNT:
+            if self._asked - self.resolved_request > JOINED_TURNS * YIELD_COUNT:
                 for _ in range(JOINED_TURNS - 1):
                     await trio.lowlevel.checkpoint()
             self._is_urged = self._is_busy = False
@@ -301,7 +305,9 @@ class Runner:
 
     def ask(self, request: int) -> Receipt:
         """Give the receipt of a request that the core has taken, and see that it leaves."""
-        receipt = self._receipts[request] = Receipt(request, self.run)
+        answers = self._answers
+        receipt = Receipt(request, answers if request < answers.end else self._begin(request))
+        self._asked = request
         if not self._is_urged:
             self.urge()
         return receipt
@@ -311,7 +317,7 @@ class Runner:
 
         What leaves is an entry of its own for all members and their disks.
         """
-        is_only = len(self._receipts) == 1 and not self._is_busy
+        is_only = self._asked - self.resolved_request == 1 and not self._is_busy
         if is_only and self._turn != self._host.turn:
             self._turn = self._host.turn
             self.settle()
@@ -343,8 +349,15 @@ class Runner:
 
     def adopt(self, receipt: Receipt, request: int) -> None:
         """Tell this receipt, which was given already, what becomes of the request."""
-        receipt.request = request
-        self._receipts[request] = receipt
+        answers = self._answers
+        receipt.adopt(request, answers if request < answers.end else self._begin(request))
+        self._asked = request
+
+    def _begin(self, request: int) -> Answers:
+        """Give room for the outcomes of the requests from this one on."""
+        self._answers = answers = Answers(request, self.unasked.run)
+        self._unanswered.append(answers)
+        return answers
 
     def note(self, kind: str, text: str) -> None:
         """Record something with the endpoint's flight recorder."""
@@ -376,10 +389,10 @@ class Runner:
         failure = StoreError(f"{self.kind} {self.name} failed: {describe(error)}: attach it again")
         failure.__cause__ = error
         self._on_closed(failure)
-        receipts, self._receipts = self._receipts, {}
-        for receipt in receipts.values():
-            for callback in receipt.fail(failure):
+        for answers in self._unanswered:
+            for callback in answers.fail(failure):
                 self._host.callbacks.call(callback)
+        self._unanswered.clear()
         backend, self._backend = self._backend, None
         with suppress(Exception):  # It may be the core that failed.
             farewell = self.core.close(str(failure))
@@ -483,16 +496,21 @@ class Runner:
         return ()
 
     def _resolve(self, outcome: Outcomes) -> None:
-        receipts = self._receipts
-        before = len(receipts)
-        requests = range(outcome.first_request, outcome.last_request + 1)
-        result, first = outcome.result, outcome.first_request
-        for receipt in filter(None, map(receipts.pop, requests, repeat(None))):
-            if callbacks := receipt.resolve(result, first):
-                for callback in callbacks:
-                    self._host.callbacks.call(callback)
-        self._is_busy = self._is_busy or before - len(receipts) > 1
-        self.resolved_request = outcome.last_request
+        last, unanswered = outcome.last_request, self._unanswered
+        self._is_busy = self._is_busy or last - self.resolved_request > 1
+        self.resolved_request = last
+        callbacks: list[Callable[[], object]] = []
+        for answers in unanswered:
+            if answers.first > last:
+                break
+            callbacks += answers.resolve(outcome)
+        while unanswered and unanswered[0].end <= last + 1:
+            unanswered.popleft()
+        if last >= self._asked:
+            unanswered.clear()
+            self._answers = self.unasked
+        for callback in callbacks:
+            self._host.callbacks.call(callback)
         if self.changed:
             self.changed.unpark_all()
 
@@ -649,8 +667,8 @@ class Runner:
     def forked(self) -> None:
         """Serve no handle: this is a child process. Outcomes come in the parent alone."""
         self.error = forking.error()
-        for receipt in self._receipts.values():
-            receipt.lose(self.error)
+        for answers in self._unanswered:
+            answers.lose(self.error)
 
     async def finish(self) -> None:
         """Wait until everything that was asked here has its outcome."""

@@ -75,7 +75,7 @@ class Asking:
         runner = self._runner
         if runner.error is not None or self._is_closed:
             raise self._closed()
-        receipt = Receipt(0, runner.run)
+        receipt = Receipt(0, runner.unasked)
         self._pending.append((receipt, mutation))
         if not self._is_armed:
             self._is_armed = True
@@ -119,7 +119,7 @@ class Asking:
             try:
                 runner.adopt(receipt, mutations.ask(self._requests, mutation))
             except Exception as error:
-                self._passage.call_back(receipt.fail(error))
+                self._passage.call_back(receipt.come_to(error))
         runner.urge()
 
     def _fail_pending(self) -> None:
@@ -128,7 +128,7 @@ class Asking:
         while self._pending:
             with suppress(IndexError):  # Another thread has just taken the last one.
                 receipt, _ = self._pending.popleft()
-                self._passage.call_back(receipt.fail(error))
+                self._passage.call_back(receipt.come_to(error))
 
     # The end.
 
