@@ -14,10 +14,11 @@ from typing import Final
 
 from wire.limits import KIB
 
-BUSY_POLL_MICROSECONDS: Final = 400
-"""How long an endpoint stays awake for an answer, unless it is told otherwise: twice as long as the
-slowest answer of the mesh's own takes, a store's to a clone that put something, on a slow core.
-With half of that such a conversation fell asleep again and again, and took a third longer."""
+BUSY_POLL_MICROSECONDS: Final = 600
+"""How long an endpoint stays awake for an answer, unless it is told otherwise: three times as long
+as the slowest answer of the mesh's own takes, a store's to a clone that put something, on a slow
+core. With two thirds of that such a conversation fell asleep now and then, and took a quarter
+longer."""
 
 BUSY_POLL_MICROSECONDS_MAX: Final = 10_000
 """The longest that it may be told: to sleep and be woken takes a hundredth of that."""
@@ -31,8 +32,8 @@ LOOKS_MIN: Final = 4
 answered what was delivered to it."""
 
 PAUSE_MAX: Final = 256
-"""Short waits slept through after looking in vain, at most: with the usual 400 µs, to look in vain
-then takes about a fiftieth of a conversation's time; and it is tried again within a fifth of a
+"""Short waits slept through after looking in vain, at most: with the usual 600 µs, to look in vain
+then takes about a thirtieth of a conversation's time; and it is tried again within a third of a
 second."""
 
 SLEPT_FACTOR: Final = 2
