@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Iterator
 from types import SimpleNamespace
 
@@ -50,8 +51,9 @@ class NoFiles:
     def outlook(self) -> Outlook:
         return Outlook(0.0, hears_majority=True)
 
-    async def prepare(self) -> None:
+    async def prepare(self) -> float:
         await trio.lowlevel.checkpoint()
+        return math.inf
 
     def check(self, request: Transfer) -> None:
         """Nothing is wrong."""
@@ -71,7 +73,7 @@ class NoFiles:
             await trio.lowlevel.checkpoint()
             yield bytes(min(7, stop - at))
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: Request, until: float) -> Reply:
         self.answered += 1
         await trio.lowlevel.checkpoint()
         return Reply(200, b"{}")
