@@ -234,11 +234,10 @@ class Receipt(Bound):
         if self.request:  # One without a number is watched once it gets it.
             found = self._answers.watch(self) or found
         # The outcome may have come meanwhile: the entry is called here unless the driver has it.
-        if found is None:
+        if found is None or not _take_out(callbacks, entry):
             return
-        self._answers.forget(self)
-        if not _take_out(callbacks, entry):
-            return
+        if not callbacks:  # Else the driver is about to call what others have added.
+            self._answers.forget(self)
         try:
             callback()
         except Exception:

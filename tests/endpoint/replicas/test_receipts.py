@@ -74,6 +74,17 @@ async def test_only_those_are_told_that_the_outcome_is_about(answers: Answers) -
     assert called == [11, 12, 13, 14]
 
 
+async def test_one_that_is_asked_while_others_are_told_forgets_no_earlier_caller(
+    answers: Answers,
+) -> None:
+    called: list[str] = []
+    first, second = Receipt(11, answers), Receipt(12, answers)
+    second.when_resolved(partial(called.append, "before"))
+    first.wake_when_resolved(lambda: second.when_resolved(partial(called.append, "meanwhile")))
+    run(answers.resolve(Outcome(11, 12, Applied(100))))
+    assert called == ["meanwhile", "before"]
+
+
 async def test_a_failure_is_what_came_of_those_without_an_outcome(answers: Answers) -> None:
     receipts = [Receipt(number, answers) for number in (12, 13)]
     answers.resolve(Outcome(11, 12, Applied(100)))
