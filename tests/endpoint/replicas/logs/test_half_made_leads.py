@@ -74,6 +74,19 @@ def distinct(pictures: Pictures, name: str) -> dict[Path, Stored | None]:
     return dict(seen.values())
 
 
+async def states_of_a_takeover(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[Path, Stored | None]:
+    """Have a keeper with a new file take over what a follower has, and give its file's states."""
+    pictures = Pictures(tmp_path)
+    async with left_behind(pictures) as (pair, _):
+        with monkeypatch.context() as patch:
+            pictures.watch(patch)
+            path = pictures.folder / KEEPER
+            await pair.left.attach_log("s", backend=Backend.SQLite, path=path)
+    return distinct(pictures, KEEPER)
+
+
 async def values(log: Log) -> list[object]:
     return [entry.value for entry in await log.read(0, 0)]
 
@@ -81,13 +94,7 @@ async def values(log: Log) -> list[object]:
 async def test_a_keeper_that_is_killed_while_it_takes_over_does_so_at_its_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pictures = Pictures(tmp_path)
-    async with left_behind(pictures) as (pair, _):
-        with monkeypatch.context() as patch:
-            pictures.watch(patch)
-            path = pictures.folder / KEEPER
-            await pair.left.attach_log("s", backend=Backend.SQLite, path=path)
-    states = distinct(pictures, KEEPER)
+    states = await states_of_a_takeover(tmp_path, monkeypatch)
     assert any(map(names_another, states.values()))
     for picture in states:
         async with two_endpoints() as pair:
@@ -102,13 +109,7 @@ async def test_a_keeper_that_is_killed_while_it_takes_over_does_so_at_its_next_s
 async def test_a_keeper_that_took_over_a_part_does_not_lead_with_it_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pictures = Pictures(tmp_path)
-    async with left_behind(pictures) as (pair, _):
-        with monkeypatch.context() as patch:
-            pictures.watch(patch)
-            path = pictures.folder / KEEPER
-            await pair.left.attach_log("s", backend=Backend.SQLite, path=path)
-    for picture, found in distinct(pictures, KEEPER).items():
+    for picture, found in (await states_of_a_takeover(tmp_path, monkeypatch)).items():
         path = picture / KEEPER
         async with Endpoint() as alone:
             try:
@@ -138,7 +139,8 @@ async def test_a_follower_that_is_killed_while_it_is_promoted_leads_or_follows_a
     assert names_another(stored(path))
     async with Endpoint() as endpoint:
         async with await endpoint.attach_log_clone("s", Backend.SQLite, path=path) as again:
-            assert await values(again) == ALL
+            known = await values(again)  # Of the last ones it has yet to hear that they count.
+            assert known == ALL[: len(known)]
         keeper = await endpoint.attach_log("s", backend=Backend.SQLite, path=path)
         assert await values(keeper) == ALL
 
