@@ -282,4 +282,12 @@ SESSIONS = [
         "            raise\n",
         _HANDLES,
     ),
+    _guard(
+        "sessions that ask together take turns",
+        "thousands that were opened together hold the loop up for half a second, three times a ttl",
+        "endpoint/replicas/stores/part.py",
+        "        await self._pace.keep()\n",
+        "",
+        _HANDLES,
+    ),
 ]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from functools import partial
 
 import pytest
 import trio
 
+from endpoint.replicas.part import GroupPart
 from endpoint.replicas.stores.locks import Elected
+from endpoint.replicas.stores.part import ASKED_MAX
 from peermesh.testing.time_limits import limit
 from stores.batch import Batch
 from stores.table import sessions
 from stores.table.bodies import EndSession
+from tests.turns import Turns
 from tests.waiting import a_moment, until
 from wire.errors import (
     GuardFailed,
@@ -122,7 +126,9 @@ async def test_a_session_whose_opening_is_cancelled_does_not_stay(groups) -> Non
             async with trio.open_nursery() as nursery:
                 before = group[leader].part.core.machine.position.index
                 nursery.start_soon(make(ttl=60).open)
-                await trio.lowlevel.checkpoint()  # It has asked, and no answer can be there.
+                while not group[other].part._asks:
+                    await trio.lowlevel.checkpoint()
+                # It has asked just now, and no answer can be there.
                 nursery.cancel_scope.cancel()
             # An entry has opened it, and another one has ended it.
             machine = group[leader].part.core.machine
@@ -363,3 +369,29 @@ async def test_a_group_that_has_too_many_sessions_says_so(groups, monkeypatch) -
         async with group["a"].session():
             with pytest.raises(QuotaExceeded, match="no room for more"):
                 await group["a"].session().open()
+
+
+async def test_sessions_that_open_and_end_at_once_take_turns(groups, monkeypatch) -> None:
+    turns, asked = Turns(), Counter()
+    ask = GroupPart.ask
+
+    async def counted(part, request, seconds):
+        asked[type(request).__name__, turns.count] += 1
+        return await ask(part, request, seconds)
+
+    monkeypatch.setattr(GroupPart, "ask", counted)
+    async with groups.open(("a",), voters=("a",)) as group:
+        await group.await_leader()
+        count = 3 * ASKED_MAX
+        sessions = [group["a"].session(ttl=60) for _ in range(count)]
+        trio.lowlevel.add_instrument(turns)
+        for step in ("open", "_renew", "close"):
+            async with trio.open_nursery() as nursery:
+                for session in sessions:
+                    nursery.start_soon(getattr(session, step))
+        trio.lowlevel.remove_instrument(turns)
+    kinds = Counter()
+    for (kind, _), number in asked.items():
+        kinds[kind] += number
+    assert kinds == dict.fromkeys(("OpenSession", "RenewSession", "EndSession"), count)
+    assert max(asked.values()) <= ASKED_MAX
