@@ -123,13 +123,9 @@ class GroupCore(Life):
     def tick(self, now_ns: int) -> list[ReplicaEffect]:
         """Let a tick pass. The ticks of a pause count as one, after all that came meanwhile."""
         monotonic_ns = self._world.monotonic_ns()
-        is_late = monotonic_ns - self._ticked_ns >= LATE_NS
-        self._ticked_ns = monotonic_ns
-        if self._is_closed or (is_late and not self._was_late):
-            self._was_late = is_late
-            return []
-        self._was_late = False
-        if self._is_paused:
+        is_pause_over = monotonic_ns - self._ticked_ns >= LATE_NS and not self._was_late
+        self._ticked_ns, self._was_late = monotonic_ns, is_pause_over
+        if self._is_closed or self._is_paused or is_pause_over:
             return []
         self.look_at_lead(monotonic_ns)
         self.roster.tick(self.voters)

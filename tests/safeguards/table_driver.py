@@ -100,7 +100,7 @@ DRIVER = [
         "after a pause the inbox is read before a timer fires",
         "an endpoint that was stopped for a moment deposes a leader whose words it has",
         f"{_FOLDER}/core.py",
-        "        if self._is_closed or (is_late and not self._was_late):\n",
+        "        if self._is_closed or self._is_paused or is_pause_over:\n",
         "        if self._is_closed or self._is_paused:\n",
     ),
     _driver(

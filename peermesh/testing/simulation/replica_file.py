@@ -147,12 +147,12 @@ class _State:
         """Take in a slice of rows; with the last one they are of another state."""
         changes = record["slice"]
         self._change(changes, is_last=record["is_last"])
+        reached = max(self.meta.reached, record["point"]["applied"][1], record["reached"])
         if record["is_last"]:
             floor = self.meta.floor.index
             self.meta = _meta_at(self.meta.group, record["point"])
             del self.entries[: self.meta.floor.index - floor]
-        else:
-            self.meta = replace(self.meta, reached=record["point"]["applied"][1])
+        self.meta = replace(self.meta, reached=reached)
 
     def _change(self, changes: Record, *, is_last: bool = True) -> None:
         if changes["cleared"]:
@@ -195,7 +195,12 @@ def _sliced(rows: Slice) -> Record:
     at = rows.checkpoint
     point = _point(_pair(at.applied), at.times, _pair(at.floor), at.voters, at.machine)
     point["dismissed"] = list(at.dismissed)
-    return {"slice": _changed(rows.changes), "is_last": rows.is_last, "point": point}
+    return {
+        "slice": _changed(rows.changes),
+        "is_last": rows.is_last,
+        "reached": rows.reached,
+        "point": point,
+    }
 
 
 def _changed(changes: Changes) -> Record:

@@ -46,9 +46,14 @@ def why_unled(plan: Plan, nodes: Sequence[Node]) -> str:
                 return f"{holder} is out of touch with its leader"
         if node.log is not None and not node.log.has_log:
             return f"{node.log} has no log"
-    leaders = sum(node.led is not None and node.led.is_leader for node in nodes)
-    if leaders != (plan.master is not None):
-        return f"{leaders} are masters"
+    led = [node.led for node in nodes if node.led is not None]
+    leaders = [holder for holder in led if holder.is_leader]
+    if len(leaders) != (plan.master is not None):
+        return f"{len(leaders)} are masters"
+    for holder in led:
+        # A word of a leader that is gone, long on its way, may have come just now.
+        if holder.group != leaders[0].group:
+            return f"{holder} has a store that is not led any more"
     return "" if plan.groups is None else _why_no_group(nodes)
 
 

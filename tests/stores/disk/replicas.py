@@ -214,11 +214,14 @@ class ReplicaModel:
             return None
         rows = self.slices.popleft()
         point, index = rows.checkpoint, rows.checkpoint.applied.index
-        self.meta = replace(self.meta, reached=index)
+        if self.chance.random() < 0.5:  # Its rows are of a later state.
+            rows = replace(rows, reached=self.committed)
+        reached = max(self.meta.reached, index, rows.reached)
+        self.meta = replace(self.meta, reached=reached)
         self.write(rows.changes)
         if rows.is_last:
             self.writers = tuple(rows.changes.writers)
-            place = point.floor, point.voters, point.applied, point.times, index
+            place = point.floor, point.voters, point.applied, point.times, reached
             self.meta = Meta(GROUP, *place, point.machine, point.dismissed)
         return rows
 

@@ -276,8 +276,9 @@ class World:
         self.held_kinds: tuple[type[Any], ...] = ()
         """Letters with such contents are kept back."""
         self.held: list[Packet] = []
-        self.recorder: Callable[[TableMachine], None] = lambda machine: None
-        """Is given the machine of each new master, before it applies anything."""
+        self.recorder: Callable[[TableMachine, int], None] = lambda machine, reached: None
+        """Is given the machine of each new master, before it applies anything; and the index of the
+        latest state that some of its rows are of, if they come from a file."""
         self._numbers = count(1)
 
     # -- nodes -----------------------------------------------------------------------------------
@@ -289,7 +290,7 @@ class World:
         node = self._voter(next(self._numbers), disk, options, (), Manner(is_single=True))
         node.is_master = True
         self.nodes.append(node)
-        self.recorder(node.core.machine)
+        self.recorder(node.core.machine, node.core._beginning.reached)
         node.run(node.core.start())
         self.let_lead(node)
         if quota is not None:
@@ -474,18 +475,22 @@ class World:
         return [packet for packet in self.packets if isinstance(packet.content, kinds)]
 
 
-def record(machine: TableMachine, history: dict[int, dict[bytes, bytes]]) -> None:
-    """Note every state that a master has, by its revision."""
+def record(machine: TableMachine, reached: int, history: dict[int, dict[bytes, bytes]]) -> None:
+    """Note every state that a master has, by its revision, once it is at ``reached``."""
+
+    def note() -> None:
+        if machine.position.index >= reached:
+            history[machine.revision] = dict(machine.snapshot().values)
 
     def noted(method: Callable[..., object]) -> Callable[..., object]:
         def call(*arguments: object) -> object:
             result = method(*arguments)
-            history[machine.revision] = dict(machine.snapshot().values)
+            note()
             return result
 
         return call
 
-    history[machine.revision] = dict(machine.snapshot().values)
+    note()
     for name in ("apply", "perform"):
         setattr(machine, name, noted(getattr(machine, name)))
 

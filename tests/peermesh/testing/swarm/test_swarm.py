@@ -43,6 +43,13 @@ def test_a_swarm_keeps_all_promises_through_its_faults_and_is_whole_afterwards(s
     assert report.steps
 
 
+def test_a_belated_word_of_a_dead_master_settles_nothing():
+    """In this seed it comes as all is looked at: a clone is about to give way."""
+    report = run_seed(33_838)
+    assert not report.failure
+    assert report.healing_seconds > 2
+
+
 def test_the_same_seed_is_the_same_run():
     assert run_seed(3) == run_seed(3)
     assert run_seed(3).digest != run_seed(4).digest
