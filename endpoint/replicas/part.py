@@ -47,6 +47,10 @@ _CODES: Final = {
 _LOSS: Final = ", which loses what a majority had and is not here"
 """What a person accepts who leads without a majority."""
 
+WAIT_PARTS: Final = 10
+"""Parts of a wait for a leader: if the process is stopped for long, one of them is over, and not
+all of it, as nothing could come meanwhile."""
+
 FORCE_SECONDS: Final = 0.5
 """How long a majority may take to confirm a lead before it is taken by force once more. A leader
 counts a follower as in touch for two seconds after its last word, so it takes some repetitions."""
@@ -202,8 +206,10 @@ class GroupPart(ABC, Generic[CoreT]):
 
     async def _await(self, is_so: Callable[[], bool], seconds: float) -> None:
         """Wait until something is so; raises what ``no_quorum`` makes."""
-        if not is_so() and not self._is_over:  # A limit costs more than a look.
-            with trio.move_on_after(seconds):
+        for _ in range(WAIT_PARTS):
+            if is_so() or self._is_over:  # A limit costs more than a look.
+                break
+            with trio.move_on_after(seconds / WAIT_PARTS):
                 while not is_so() and not self._is_over:
                     await self.moved.wait()
         if self.runner.error is not None:

@@ -50,6 +50,11 @@ def test_a_belated_word_of_a_dead_master_settles_nothing():
     assert report.healing_seconds > 2
 
 
+def test_a_process_that_is_stopped_while_it_waits_for_a_leader_waits_on():
+    """In this seed it attaches a master, and is stopped for longer than that waits."""
+    assert not run_seed(41_118).failure
+
+
 def test_the_same_seed_is_the_same_run():
     assert run_seed(3) == run_seed(3)
     assert run_seed(3).digest != run_seed(4).digest
