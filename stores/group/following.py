@@ -81,7 +81,8 @@ class Following:
         """The latest ``StageParts``."""
         self._join_ticks = 0
         self._goal: int | None = None
-        self._ticket = 0
+        self._ticket = self._session
+        """That of the last read; a late word for one of an earlier start lets none begin."""
         self._asked: dict[int, object] = {}
         """By ticket, who waits for an index."""
         self._tickets: dict[object, int] = {}

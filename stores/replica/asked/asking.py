@@ -26,10 +26,13 @@ class _Open:
 class Asking:
     """The requests without an answer."""
 
-    def __init__(self) -> None:
-        """Have none."""
+    def __init__(self, incarnation: int) -> None:
+        """Have none. ``incarnation`` is that of the writer, which differs between its lives.
+
+        So a late answer to an earlier life answers nothing that is asked in this one.
+        """
         self._open: dict[int, _Open] = {}
-        self._ticket = FIRST_TICKET
+        self._ticket = FIRST_TICKET + incarnation
 
     def __len__(self) -> int:
         """Count them."""

@@ -24,7 +24,7 @@ class Errands:
         self._standing = standing
         self._carry_out = carry_out
         self._steering = Steering()
-        self._asking = Asking()
+        self._asking = Asking(standing.outbox.writer.incarnation)
 
     @property
     def is_any_open(self) -> bool:

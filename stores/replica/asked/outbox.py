@@ -124,7 +124,8 @@ class Outbox(ABC):
         self._sent = 0
         self._window = WINDOW_COUNT
         """Parcels that are under way at most: fewer where the leader had no room for more."""
-        self._ticket = 0
+        self._ticket = incarnation
+        """The last one; a late answer to an earlier life of the entity answers none of this one."""
         self._open: dict[int, Parcel | None] = {}
         """By ticket, what it is about; ``None`` is the registration."""
         self._silent_ticks = 0

@@ -550,7 +550,7 @@ def test_a_read_that_is_asked_again_takes_no_more_room(stage, monkeypatch):
     monkeypatch.setattr(following, "READS_MAX", 1)
     for _ in range(3):
         stage.do("b", "read", "caller")
-    assert {message.ticket for message in mail_of(stage, ReadIndex)} == {1}
+    assert len({message.ticket for message in mail_of(stage, ReadIndex)}) == 1
     stage.do("b", "read", "other")
     assert stage.told == [Failed("other", Setback.NO_ROOM, stage.ids["a"])]
     stage.members["b"].forget_read("caller")

@@ -34,7 +34,7 @@ from stores.outcomes import Applied, Outcome, Refused
 from stores.quota import STORE_QUOTA, Quota
 from stores.replica import beginning
 from stores.replica.beginning import Beginning, Manner
-from stores.replica.effects import ReplicaEffect, ToDisk, Told
+from stores.replica.effects import AskDone, ReplicaEffect, ToDisk, Told
 from stores.replica.lazy import RowKeeper
 from stores.replica.roster import Roster
 from stores.replica.tables.core import TableCore
@@ -52,7 +52,7 @@ BUFFER_TICKS = 1_200
 
 CODEC = GroupCodec(TableCodec())
 Content = Message | Word
-TOLD = (Told, fx.MasterFound, fx.MasterLost, fx.Closed, fx.Changed, fx.QuotaCrossed)
+TOLD = (Told, AskDone, fx.MasterFound, fx.MasterLost, fx.Closed, fx.Changed, fx.QuotaCrossed)
 """What a driver tells its users."""
 
 
@@ -279,6 +279,8 @@ class World:
         self.recorder: Callable[[TableMachine, int], None] = lambda machine, reached: None
         """Is given the machine of each new master, before it applies anything; and the index of the
         latest state that some of its rows are of, if they come from a file."""
+        self.voter_names: tuple[str, ...] = ()
+        """Those of the group that elects, if there is one."""
         self._numbers = count(1)
 
     # -- nodes -----------------------------------------------------------------------------------
@@ -305,6 +307,7 @@ class World:
         names = tuple(f"n{number}" for number in numbers)
         for number, disk in zip(numbers, disks, strict=True):
             self.nodes.append(self._voter(number, disk, options, names, Manner()))
+        self.voter_names = names
         for node in self.nodes:
             node.run(node.core.start())
         for _ in range(100):
@@ -312,6 +315,15 @@ class World:
             if all(node.core.is_served for node in self.nodes):
                 return list(self.nodes)
         raise AssertionError([node.core.explain() for node in self.nodes])
+
+    def restart(self, voter: Node, disk: Disk | Path) -> Node:
+        """Kill a voter of a group that elects, and start it again on its disk."""
+        voter.crash()
+        number = int.from_bytes(voter.id, "big")
+        again = self._voter(number, disk, {}, self.voter_names, Manner())
+        self.nodes.append(again)
+        again.run(again.core.start())
+        return again
 
     def _voter(
         self,
