@@ -147,13 +147,23 @@ class Life(Facts, ABC):
             self._start_member(made)
 
     def begin_anew(self) -> None:
-        """Leave the group, and drop all that is held."""
+        """Leave the group, and drop all that is held; a file is of one group, and stays."""
+        if not self.is_volatile:
+            self._end(ErrorCode.STORE_CONFLICT, self._anew_text())
+            return
         if self.held() > START:
             self.tell_news(News.ANEW, "its master begins anew, and so does this clone")
         self._forget()
         self.group = None
         self.roster.restart()
         self._arrival.restart()
+
+    def _anew_text(self) -> str:
+        words = self.outbox.words
+        return (
+            f"its {words.leader} begins another {words.kind}, and the file of this {words.copy} is"
+            f" of the one before: move it and its ballot away, and attach the {words.copy} again"
+        )
 
     def give_way(self, other: MemberId, content: Cede | Differs) -> None:
         """Have another one lead with what is here; or take all from a leader that has other."""

@@ -21,8 +21,9 @@ from stores.log.kept_runs import KeptRun
 from stores.log.messages import Positions
 from stores.log.partitions import Span
 from stores.log.runs import OpenRun
+from tests.waiting import until
 from wire.encoding import encode
-from wire.errors import NoSuchPartition, OffsetOutOfRange, RequestTimeout
+from wire.errors import NoSuchPartition, OffsetOutOfRange, RequestTimeout, StoreConflict
 
 CASES = {
     "a keeper in memory restarts": (dict[str, object], dict[str, object]),
@@ -91,6 +92,31 @@ async def test_a_consumer_is_told_that_the_log_began_anew(case, way, tmp_path):
             await (await consumer.commit()).applied()
             assert await keeper.committed("bill") == {0: 5}
         await keeper.close()
+
+
+@pytest.mark.parametrize("values", [["old"], []], ids=["with entries", "with none"])
+async def test_a_follower_with_a_file_ends_and_keeps_it_where_another_log_begins(values, tmp_path):
+    file = {"backend": Backend.SQLite, "path": tmp_path / "log.db"}
+    async with Endpoint() as keeping, Endpoint() as copying:
+        assert await keeping.peer("127.0.0.1", await copying.listen(), timeout=limit())
+        keeper = await keeping.attach_log("log")
+        log = await copying.attach_log_clone("log", **file)
+        await append(keeper, values)
+        assert await log.await_idle(limit())
+        await keeper.close()
+        keeper = await keeping.attach_log("log", fresh=True)
+        await until(lambda: log.part.runner.error)
+        with pytest.raises(StoreConflict, match="move it and its ballot away"):
+            await log.read(0, 0)
+        await log.close()
+        again = await copying.attach_log_clone("log", **file)
+        await until(lambda: again.part.runner.error)
+        with pytest.raises(StoreConflict, match="move it and its ballot away"):
+            await again.read(0, 0)
+        await keeper.close()
+    async with Endpoint() as alone:
+        log = await alone.attach_log_clone("log", **file)
+        assert log.statistics().entries == len(values), "nothing of it was dropped"
 
 
 @pytest.mark.parametrize("way", ["proxy", "follower"])
