@@ -115,7 +115,8 @@ class MemberFiles(ABC, Generic[RowsT]):
     def persist(self, write: Persist, rows: Rows | None, forced_after: int) -> None:
         """Make a change of the journal durable, with rows of the machine.
 
-        Entries that are dropped are put aside if all of them are of terms up to ``forced_after``.
+        Entries that are dropped, or that a snapshot may lack, are put aside if all of them are of
+        terms up to ``forced_after``.
         """
 
     def stage(self, write: StageParts) -> None:

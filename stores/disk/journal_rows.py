@@ -16,6 +16,7 @@ from typing import Final
 from stores.disk.journal_entries import EntryRun
 from stores.disk.rows import Codec, RowDamaged
 from stores.disk.sqlite import DAMAGE
+from stores.group.effects import Persist
 from stores.group.positions import START, Position
 
 JOURNAL_SCHEMA: Final = """
@@ -65,6 +66,16 @@ class JournalRows:
         if index == self.floor.index:
             return self.floor
         return Position(next(row.term for row in self._rows if row.last >= index), index)
+
+    def lost_after(self, write: Persist, forced_after: int) -> int | None:
+        """Give after which entry a write takes back what may be nowhere else.
+
+        ``None`` if it takes back nothing, or something of a term after ``forced_after``. What is
+        behind a snapshot's last entry in common may be in its state, or not.
+        """
+        common = write.keep if write.snapshot is None else write.snapshot.after
+        keep = max(common, self.floor.index)
+        return keep if keep < self.end.index and self.end.term <= forced_after else None
 
     def load(self, connection: sqlite3.Connection) -> Iterator[EntryRun]:
         """Give what is above the floor; raises ``RowDamaged``. The group has to be set before."""

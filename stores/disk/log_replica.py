@@ -143,14 +143,14 @@ class SQLiteLogReplica:
     def persist(self, write: Persist, *, forced_after: int = -1) -> None:
         """Make a change of the journal durable, with the runs of its entries, in one transaction.
 
-        Entries that are dropped are put into a file of their own before, if none of them is of a
-        term after ``forced_after``: a lead that was taken by force may take back what was
-        acknowledged.
+        Entries that are dropped, or replaced by a snapshot that may lack them, are put into a file
+        of their own before, if none of them is of a term after ``forced_after``: a lead that was
+        taken by force may take back what was acknowledged.
         """
         journal = self._journal
         is_cut = write.snapshot is None and write.keep < journal.end.index
-        if is_cut and journal.end.term <= forced_after:
-            self._keep_lost(write.keep)
+        if (lost_after := journal.lost_after(write, forced_after)) is not None:
+            self._keep_lost(lost_after)
         with self._committing() as connection:
             if write.snapshot is not None:
                 self._install(connection, write.snapshot)

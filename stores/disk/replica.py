@@ -188,13 +188,14 @@ class SQLiteReplica:
         A snapshot comes with ``installed``: all rows of its state, in slices, the last one with
         writers, revision and census, and with what the machine keeps beside them. With ``group`` a
         file of none is of that one as soon as it has all of the snapshot, and no sooner. Entries
-        that are dropped are put into a file of their own before, if none of them is of a term after
-        ``forced_after``: a lead that was taken by force may take back what was acknowledged.
+        that are dropped, or replaced by a snapshot that may lack them, are put into a file of their
+        own before, if none of them is of a term after ``forced_after``: a lead that was taken by
+        force may take back what was acknowledged.
         """
         journal = self._journal
         is_cut = write.snapshot is None and write.keep < journal.end.index
-        if is_cut and journal.end.term <= forced_after:
-            self._keep_lost(write.keep)
+        if (lost_after := journal.lost_after(write, forced_after)) is not None:
+            self._keep_lost(lost_after)
         with self._committing() as connection:
             if write.snapshot is not None:
                 assert group is None or self._meta.group in (None, group), "it is of one group"

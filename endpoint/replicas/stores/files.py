@@ -85,7 +85,7 @@ class ReplicaFiles(MemberFiles[ReplicaRows]):
         """Make a change of the journal durable, with rows of the table."""
         if write.snapshot is not None:
             slices, beside = installed(write.snapshot)
-            self._rows.persist(write, installed=slices, machine=beside)
+            self._rows.persist(write, installed=slices, machine=beside, forced_after=forced_after)
         else:
             assert rows is None or isinstance(rows, Slice), rows
             self._rows.persist(write, rows, forced_after=forced_after)

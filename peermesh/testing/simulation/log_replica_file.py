@@ -56,6 +56,7 @@ class DiskLogReplica:
     def persist(self, write: Persist, *, forced_after: int = -1) -> None:
         """Append one record for a change of the journal, and sync."""
         snapshot = write.snapshot
+        self._keep_lost(write.keep if snapshot is None else snapshot.after, forced_after)
         record: Record = {"keep": write.keep, "runs": _packed(write.keep + 1, write.entries)}
         if snapshot is not None:
             at = snapshot.position
@@ -64,8 +65,6 @@ class DiskLogReplica:
             here = [part for part in snapshot.parts if not isinstance(part, PlacedPart)]
             record["installed"] = [_CODEC.encode_part(part) for part in here]
             record["after"] = snapshot.after
-        else:
-            self._keep_lost(write.keep, forced_after)
         self._append(record)
 
     def stage(self, write: StageParts) -> None:

@@ -70,6 +70,7 @@ class DiskReplica:
     ) -> None:
         """Append one record for a change of the journal, and sync."""
         snapshot = write.snapshot
+        self._keep_lost(write.keep if snapshot is None else snapshot.after, forced_after)
         record: Record = {"keep": write.keep, "runs": self._packed(write.keep + 1, write.entries)}
         if snapshot is not None:
             at = _pair(snapshot.position)
@@ -78,8 +79,6 @@ class DiskReplica:
             record["installed"] = [_changed(changes) for changes in installed]
             if group is not None:
                 record["group"] = group
-        else:
-            self._keep_lost(write.keep, forced_after)
         if rows is not None:
             record |= _sliced(rows)
         self._append(record)

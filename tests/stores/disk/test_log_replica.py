@@ -22,7 +22,7 @@ from stores.log.codec import LogCodec
 from stores.log.kept_runs import KeptRun, RunPlace
 from stores.log.machine import LogMachine
 from stores.log.messages import Trimmed
-from stores.log.parts import PlacedPart, ProducersPart, RunsPart
+from stores.log.parts import HeadPart, PlacedPart, ProducersPart, RunsPart
 from stores.log.producers import ProducerRow
 from stores.log.runs import Run
 from stores.outcomes import Applied, Outcome
@@ -192,6 +192,20 @@ def test_entries_that_are_cut_are_kept_in_a_file_if_that_may_lose_what_was_ackno
         assert loaded.meta.floor == Position(1, 3)
     with closing(kind.make(path)) as backend:
         assert backend.load().entries[-1] == LeadEntry(9, Times(1, 1))
+
+
+def test_what_a_snapshot_replaces_is_kept_in_a_file_if_that_may_lose_what_was_acknowledged(
+    kind: LogReplicaKind, path: Path
+) -> None:
+    with closing(kind.make(path)) as backend:
+        filled(backend, 3)
+        snapshot = Snapshot(Position(9, 9), VOTERS, Times(9, 9), (HeadPart(Position(9, 9)),), 3)
+        backend.persist(Persist(1, snapshot, 9, ()), forced_after=1)
+    (kept,) = path.parent.glob("log.db.lost-1")
+    with closing(kind.make(kept)) as lost:
+        loaded = lost.load()
+        assert loaded.entries == [performed(2)]
+        assert loaded.meta.floor == Position(1, 3)
 
 
 @pytest.mark.parametrize(

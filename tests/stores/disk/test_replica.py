@@ -182,6 +182,33 @@ def test_a_second_tail_of_a_term_takes_nothing_of_the_first(kind: ReplicaKind, p
     assert loaded(kind, second).entries == [put(3)]
 
 
+def test_what_a_snapshot_replaces_is_kept_when_that_is_asked_for(
+    kind: ReplicaKind, path: Path
+) -> None:
+    with closing(opened(kind, path)) as replica:
+        append(replica, 0, [put(1), put(2), put(3)])
+        replica.checkpoint(Slice(point(2, 1), changes_of(range(2)), is_last=True))
+        snapshot = Snapshot(Position(9, 9), VOTERS, Times(9, 9), ())
+        write = Persist(1, snapshot, 9, ())
+        replica.persist(write, installed=[changes_of(range(9))], forced_after=1 << 40)
+    assert loaded(kind, path).meta.floor == Position(9, 9)
+    lost = loaded(kind, path.with_name("store.db.lost-1"))
+    assert lost.entries == [put(2), put(3)]
+    assert lost.meta.floor == Position(1, 1)
+
+
+@pytest.mark.parametrize(("after", "forced_after"), [(3, 1 << 40), (0, 0)])
+def test_what_a_snapshot_leaves_out_or_nothing_took_back_is_kept_nowhere_else(
+    kind: ReplicaKind, path: Path, after: int, forced_after: int
+) -> None:
+    with closing(opened(kind, path)) as replica:
+        append(replica, 0, [put(1), put(2), put(3)])
+        snapshot = Snapshot(Position(9, 9), VOTERS, Times(9, 9), (), after)
+        write = Persist(1, snapshot, 9, ())
+        replica.persist(write, installed=[changes_of(range(9))], forced_after=forced_after)
+    assert not list(path.parent.glob("*.lost-*"))
+
+
 def test_what_was_applied_is_never_cut(kind: ReplicaKind, path: Path) -> None:
     with closing(opened(kind, path)) as replica:
         append(replica, 0, [put(1), put(2), put(3)])

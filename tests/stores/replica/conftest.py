@@ -317,8 +317,9 @@ class World:
         raise AssertionError([node.core.explain() for node in self.nodes])
 
     def restart(self, voter: Node, disk: Disk | Path) -> Node:
-        """Kill a voter of a group that elects, and start it again on its disk."""
-        voter.crash()
+        """Start a voter of a group that elects again on its disk; it is killed if it is there."""
+        if voter.is_alive:
+            voter.crash()
         number = int.from_bytes(voter.id, "big")
         again = self._voter(number, disk, {}, self.voter_names, Manner())
         self.nodes.append(again)
