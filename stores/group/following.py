@@ -202,9 +202,12 @@ class Following:
 
     # -- from the owner --------------------------------------------------------------------------
 
-    def tick(self) -> list[Effect]:
-        """Let one tick pass."""
-        self._join_ticks -= 1
+    def tick(self, *, is_disk_behind: bool) -> list[Effect]:
+        """Let one tick pass. Nothing more is taken on while too much waits for the disk."""
+        self._join_ticks = max(self._join_ticks - 1, int(is_disk_behind))
+        if is_disk_behind and self._consumer is not None:
+            self._consumer.stop()
+            self._consumer = None
         if self._receiving is not None:
             self._receiving.tick()
             if self._receiving.idle_ticks > SNAPSHOT_TICKS:

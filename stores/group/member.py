@@ -61,7 +61,7 @@ class Member(MemberParts):
         self._moment = moment
         effects = self.ballot.tick()
         if self.leading is None:
-            effects += self._following.tick()
+            effects += self._following.tick(is_disk_behind=self.is_disk_behind)
         else:
             effects += self.leading.tick(moment)
             if self.leading.is_disk_stuck:

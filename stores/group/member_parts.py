@@ -18,6 +18,7 @@ from stores.group.entries import Entry
 from stores.group.following import Following
 from stores.group.journal import Journal
 from stores.group.leading import Leading
+from stores.group.limits import JOURNAL_MAX
 from stores.group.machine import Machine
 from stores.group.membership import NO_VOTERS_WANTED, MemberStatus, Wanted
 from stores.group.positions import Dismissed, MemberId, Position, Voters
@@ -118,6 +119,13 @@ class MemberParts:
     def members(self) -> list[MemberStatus]:
         """Give what a leader knows of all members; nothing while another one leads."""
         return self.leading.electorate.members() if self.leading is not None else []
+
+    @property
+    def is_disk_behind(self) -> bool:
+        """True if as much waits for the disk as a leader keeps for a member that is slow."""
+        journal = self.journal
+        excessive = max(self.excessive, journal.end_index - JOURNAL_MAX)
+        return excessive > max(journal.durable, journal.floor.index)
 
     @property
     def missing_count(self) -> int:

@@ -273,6 +273,8 @@ class World:
         self.packets: list[Packet] = []
         self.cut_off: set[EndpointId] = set()
         """Nothing goes in or out there."""
+        self.stuck: set[EndpointId] = set()
+        """The disk there takes nothing, and fails with nothing."""
         self.held_kinds: tuple[type[Any], ...] = ()
         """Letters with such contents are kept back."""
         self.held: list[Packet] = []
@@ -459,10 +461,13 @@ class World:
         """Deliver and commit until nothing is on its way; no time passes."""
         for node in self.nodes:
             node.flush()
-        while self.packets or any(node.commits or node.core.has_work for node in self.nodes):
+        while True:
+            writing = [each for each in self.nodes if each.commits and each.id not in self.stuck]
+            if not (self.packets or writing or any(node.core.has_work for node in self.nodes)):
+                return
             if self.packets:
                 self.deliver(self.packets.pop(0))
-            elif writing := [node for node in self.nodes if node.commits]:
+            elif writing:
                 writing[0].commit()
             else:
                 for node in self.nodes:
