@@ -13,8 +13,9 @@ from endpoint.replicas.runner import Host
 from endpoint.surroundings import Surroundings
 from handshake.principals import ANONYMOUS
 from stores.disk.founding import Founding
+from stores.group.limits import VOTERS_MAX
 from stores.group.membership import Declared
-from stores.group.packed_fields import NAME_SIZE_MAX, VOTERS_MAX
+from stores.group.packed_fields import NAME_SIZE_MAX
 from stores.group.positions import MemberId
 from stores.replica.beginning import World
 from wire.errors import InvalidData

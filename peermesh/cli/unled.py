@@ -10,7 +10,7 @@ import trio
 from peermesh import Endpoint, EndpointId, MeshError, plain
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.values import on_a_line
-from stores.group.packed_fields import VOTERS_MAX
+from stores.group.limits import VOTERS_MAX
 from wire.topics import group_topic, log_group_topic
 
 ASKED_MAX: Final = 2 * VOTERS_MAX

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 import click
 
-from stores.group.packed_fields import VOTERS_MAX
+from stores.group.limits import VOTERS_MAX
 
 CommandT = TypeVar("CommandT", bound=Callable[..., object])
 

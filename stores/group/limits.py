@@ -26,6 +26,9 @@ FOLLOWERS_MAX: Final = 1_024
 """Members that follow one leader: each echoes every round. Voters follow beyond it, too: an
 endpoint that may read could have so many learners that no majority would be heard."""
 
+VOTERS_MAX: Final = 31
+"""Voters of a group. Each commit waits for more than half of them; five are many already."""
+
 DISMISSED_MAX: Final = 64
 """Names whose vote a person took, which each configuration carries; twice as many as there may be
 voters. One more takes the place of the first one that its leader was not given as a voter: fleets

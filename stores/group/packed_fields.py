@@ -8,16 +8,13 @@ from typing import Final
 
 from stores import fields
 from stores.group.clock import Times
-from stores.group.limits import DISMISSED_MAX, SNAPSHOT_PARTS_MAX
+from stores.group.limits import DISMISSED_MAX, SNAPSHOT_PARTS_MAX, VOTERS_MAX
 from stores.group.messages import SnapshotHead
 from stores.group.positions import Dismissed, MemberId, Position, Voters
 from wire.errors import DecodeError
 
 NAME_SIZE_MAX: Final = 256
 """Characters of a member's name: as many as a certificate's name may reasonably have."""
-
-VOTERS_MAX: Final = 31
-"""Voters of a group. Each commit waits for more than half of them; five are many already."""
 
 TERMS_MAX: Final = 4_096
 """Terms in a ``Join``, the latest ones: two journals share one of them, or a snapshot is taken."""

@@ -8,10 +8,9 @@ from typing import Any, Final
 from handshake.access import Right
 from stores import fields
 from stores.group.effects import Setback
-from stores.group.limits import FOLLOWERS_MAX
+from stores.group.limits import FOLLOWERS_MAX, VOTERS_MAX
 from stores.group.membership import MemberStatus
 from stores.group.packed_fields import (
-    VOTERS_MAX,
     pack_position,
     read_member,
     read_name,

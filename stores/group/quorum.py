@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Final
 
+from stores.group.limits import VOTERS_MAX
 from stores.group.positions import Dismissed, MemberId, Voters
 
 
@@ -79,6 +80,7 @@ class ChangeRefusal(Enum):
     NO_CHANGE = "these are the voters"
     SEVERAL = "one voter is added or removed at a time"
     NOBODY = "a group has at least one voter"
+    TOO_MANY = f"a group has up to {VOTERS_MAX} voters: remove one that is not needed first"
     LAST_OF_THREE = "of three voters one is removed only if it is out of touch"
     TOO_FEW_HEALTHY = "no majority of the new voters is whole and in touch"
     UNCONFIRMED = "the new voters are asked whether they are there"
@@ -100,8 +102,9 @@ def refusal_of(
     Majorities of two configurations that differ in one voter share a voter, so that no entry is
     committed by one and unknown to the other. A new majority that is not healthy could elect no
     leader again: the leader would be the last one. Two voters survive no loss, and three do: they
-    are two only for as long as it takes to replace a lost one. A new voter that is gone counts in
-    the majority, and its last acknowledgement says nothing of that: it has to have echoed.
+    are two only for as long as it takes to replace a lost one. More voters than there may be would
+    be an entry that no other member reads. A new voter that is gone counts in the majority, and its
+    last acknowledgement says nothing of that: it has to have echoed.
     """
     added, removed = set(new) - set(old), set(old) - set(new)
     if not new:
@@ -110,6 +113,8 @@ def refusal_of(
         return ChangeRefusal.NO_CHANGE
     if len(added) + len(removed) > 1:
         return ChangeRefusal.SEVERAL
+    if added and len(new) > VOTERS_MAX:
+        return ChangeRefusal.TOO_MANY
     if len(old) == LEAST_TO_LOSE_ONE and any(map(is_there, removed)):
         return ChangeRefusal.LAST_OF_THREE
     if not has_majority(new, filter(is_healthy, new)):

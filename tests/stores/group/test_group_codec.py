@@ -17,9 +17,9 @@ from stores.group.clock import Times
 from stores.group.codec import RUN_ENTRIES_MAX, GroupCodec
 from stores.group.effects import Setback
 from stores.group.entries import ActionEntry, LeadEntry, TimeEntry, VotersEntry
-from stores.group.limits import DISMISSED_MAX, SNAPSHOT_PARTS_MAX
+from stores.group.limits import DISMISSED_MAX, SNAPSHOT_PARTS_MAX, VOTERS_MAX
 from stores.group.membership import MemberStatus
-from stores.group.packed_fields import NAME_SIZE_MAX, TERMS_MAX, VOTERS_MAX
+from stores.group.packed_fields import NAME_SIZE_MAX, TERMS_MAX
 from stores.group.positions import MemberId, Position
 from stores.group.words import (
     OUTSIDE,

@@ -6,9 +6,16 @@ from itertools import combinations
 
 import pytest
 
+from channels import Event
+from stores.group.codec import GroupCodec
+from stores.group.entries import VotersEntry
+from stores.group.limits import VOTERS_MAX
 from stores.group.membership import Wanted, next_voters
+from stores.group.messages import ToFollower
 from stores.group.positions import MemberId
 from stores.group.quorum import ChangeRefusal, agreed, has_majority, majority, refusal_of
+from stores.table.codec import TableCodec
+from wire.errors import DecodeError
 
 A, B, C, D, E = (MemberId(name, 0) for name in "abcde")
 
@@ -107,3 +114,30 @@ X = MemberId("a", 9)
 )
 def test_a_leader_replaces_lost_lives_and_fills_up_by_itself(voters, settled, gone, wanted, after):
     assert next_voters(voters, settled, gone, wanted) == after
+
+
+def test_no_voter_is_added_beyond_those_that_other_members_read():
+    some = tuple(MemberId(f"n{number}", 1) for number in range(VOTERS_MAX + 2))
+
+    def judged(old, new):
+        return refusal_of(
+            old,
+            new,
+            is_healthy=lambda member: True,
+            is_level=lambda member: True,
+            is_there=lambda member: True,
+            has_echoed=lambda member: True,
+        )
+
+    assert judged(some[: VOTERS_MAX - 1], some[:VOTERS_MAX]) is None
+    assert judged(some[:VOTERS_MAX], some[: VOTERS_MAX + 1]) is ChangeRefusal.TOO_MANY
+    assert judged(some, some[:-1]) is None, "a leader of an earlier release may have added them"
+    GroupCodec(TableCodec()).decode(letter_of(some[:VOTERS_MAX]))
+    with pytest.raises(DecodeError):
+        GroupCodec(TableCodec()).decode(letter_of(some[: VOTERS_MAX + 1]))
+
+
+def letter_of(voters):
+    event = Event(1, 1, (VotersEntry(1, voters),))
+    (payload,) = GroupCodec(TableCodec()).encode(A, bytes(16), ToFollower(1, None, event))
+    return payload
