@@ -233,7 +233,7 @@ class Life(Facts, ABC):
         )
         self._beginning = replace(self._beginning, stored=stored, reached=0)
         self.carrier.use(keeper, position.index)
-        self._is_paused = False
+        self.is_volatile = self._is_paused = False
         self._start_member(self._make_member(stored))
         return self._take()
 

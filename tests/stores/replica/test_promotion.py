@@ -285,3 +285,27 @@ def test_requests_that_a_lost_master_may_have_are_refused_as_unknown(world):
     world.cut_off.clear()
     world.tick(20)
     assert master.contents() == {"known": 1}, "it is not sent again"
+
+
+def test_an_empty_store_in_a_file_of_its_own_takes_over_no_other_ones_history(world, tmp_path):
+    master, clone = world.master(), world.clone()
+    world.tick(3)
+    master.close()
+    master.crash()
+    clone.promote(tmp_path / "store.db")
+    world.cut_off.add(clone.id)
+    other, copy = world.master(), world.clone()
+    other.put("a", 1)
+    world.tick(3)
+    other.close()
+    other.crash()
+    world.cut_off.clear()
+    group = clone.core.group
+    for node, found in ((clone, copy), (copy, clone)):
+        node.run(node.core.endpoint_discovered(found.id))
+        world.settle()
+    world.tick(30)
+    assert clone.core.group == group, "a file is of one group"
+    assert clone.core.is_leader
+    assert copy.contents() == {"a": 1}
+    assert [told.news for told in clone.said(Told)] == [News.CONFLICT]
