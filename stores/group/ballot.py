@@ -26,6 +26,7 @@ from stores.group.effects import (
     WholenessChanged,
     WriteMark,
 )
+from stores.group.messages import Echo, Join, PreVote
 from stores.group.positions import START, MemberId, Position
 
 SYNC_TICKS: Final = 10
@@ -35,6 +36,9 @@ SLOT_COUNT: Final = 3
 """One was synced last, one is being synced, one is written meanwhile."""
 
 WORDS: Final = (Send, Broadcast, Replied, Failed, Readable)
+
+LATEST: Final = (Echo, Join, PreVote)
+"""Messages of which the latest one stands for all before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +243,7 @@ class Ballot:
         done: list[Effect] = []
         for effect in effects:
             if isinstance(effect, WORDS):
-                self._words.append(effect)
+                self._hold(effect)
             else:
                 done.append(effect)
         if self._is_dirty and self._saving is None:
@@ -255,6 +259,23 @@ class Ballot:
             done += self._words
             self._words.clear()
         return done
+
+    def _hold(self, word: Effect) -> None:
+        """Hold a word back; what it stands for, too, is not said any more.
+
+        A disk may take nothing for hours: each wish to join that waited for it would be answered
+        with entries, or a snapshot, and all of them at once.
+        """
+        if isinstance(word, Send) and isinstance(word.message, LATEST):
+            kind, words = type(word.message), self._words
+            self._words = [
+                each
+                for each in words
+                if not (
+                    isinstance(each, Send) and each.to == word.to and type(each.message) is kind
+                )
+            ]
+        self._words.append(word)
 
     def promises_saved(self, token: int) -> None:
         """Learn that the record is on the disk."""

@@ -34,7 +34,7 @@ from stores.outcomes import Applied, Outcome, Refused
 from stores.quota import STORE_QUOTA, Quota
 from stores.replica import beginning
 from stores.replica.beginning import Beginning, Manner
-from stores.replica.effects import AskDone, ReplicaEffect, ToDisk, Told
+from stores.replica.effects import AskDone, OrderDone, ReplicaEffect, ToDisk, Told
 from stores.replica.lazy import RowKeeper
 from stores.replica.roster import Roster
 from stores.replica.tables.core import TableCore
@@ -52,7 +52,16 @@ BUFFER_TICKS = 1_200
 
 CODEC = GroupCodec(TableCodec())
 Content = Message | Word
-TOLD = (Told, AskDone, fx.MasterFound, fx.MasterLost, fx.Closed, fx.Changed, fx.QuotaCrossed)
+TOLD = (
+    Told,
+    AskDone,
+    OrderDone,
+    fx.MasterFound,
+    fx.MasterLost,
+    fx.Closed,
+    fx.Changed,
+    fx.QuotaCrossed,
+)
 """What a driver tells its users."""
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from peermesh.testing.simulation.disk import Disk
 from stores.group import member_parts
-from stores.group.messages import Admitted
+from stores.group.messages import Admitted, Echo, Join
+from stores.group.words import Order
 from stores.outcomes import Applied
 from stores.replica import kept
 from tests.stores.replica.conftest import Node, World
@@ -51,3 +52,25 @@ def test_a_follower_whose_disk_is_stuck_takes_on_no_more_than_its_leader_keeps(
     world.tick(5)
     assert member.journal.durable == member.state.commit
     assert stuck.contents() == leader.contents()
+
+
+def test_a_follower_whose_disk_was_stuck_as_the_lead_changed_says_no_word_many_times(
+    world: World,
+) -> None:
+    nodes = world.voters([Disk() for _ in range(3)])
+    leader = next(node for node in nodes if node.core.is_leader)
+    heir, stuck = (node for node in nodes if node is not leader)
+    world.stuck.add(stuck.id)
+    leader.run(leader.core.begin_order(1, Order.LEAD, heir.member.name))
+    world.tick(20)
+    assert heir.core.is_leader
+    written(heir, 20)
+    before = len(stuck.sent(Join)), len(stuck.sent(Echo))
+    world.tick(100)
+    assert (len(stuck.sent(Join)), len(stuck.sent(Echo))) == before, "its promise is not saved"
+    world.stuck.clear()
+    world.settle()
+    joins, echoes = len(stuck.sent(Join)) - before[0], len(stuck.sent(Echo)) - before[1]
+    assert (joins, echoes) == (1, 1), "each would be answered with entries, or a snapshot"
+    world.tick(3)
+    assert stuck.contents() == heir.contents()
