@@ -42,7 +42,9 @@ from stores.group.terms import is_forced
 from wire.errors import DecodeError, ErrorCode
 
 JOIN_TICKS: Final = 4
-"""Ticks after which a ``Join`` without an answer is repeated, in a new session."""
+JOIN_TICKS_MAX: Final = 32
+"""Ticks after which a ``Join`` without an answer is repeated, in a new session: at first, and at
+last. Each time it is twice as many, as an answer that takes longer to come is none any more."""
 
 CONFLICT_TICKS: Final = 100
 """Ticks between two attempts to follow a leader that lacks what is committed here."""
@@ -79,7 +81,7 @@ class Following:
         self._receiving: SnapshotReceiving | None = None
         self._staging = 0
         """The latest ``StageParts``."""
-        self._join_ticks = 0
+        self._join_ticks, self._pause = 0, JOIN_TICKS
         self._goal: int | None = None
         self._ticket = self._session
         """That of the last read; a late word for one of an earlier start lets none begin."""
@@ -115,7 +117,7 @@ class Following:
         if self._consumer is not None:
             self._consumer.stop()
         self._consumer = self._receiving = self._leader = self._goal = None
-        self._join_ticks = 0
+        self._join_ticks, self._pause = 0, JOIN_TICKS
         self._echoed = -1
         callers = [*self._asked.values(), *(caller for _, caller in self._reads)]
         self._asked, self._tickets, self._reads = {}, {}, []
@@ -251,7 +253,7 @@ class Following:
     def _join(self) -> Send:
         assert self._leader is not None
         self._session += 1
-        self._join_ticks = JOIN_TICKS
+        self._join_ticks, self._pause = self._pause, min(2 * self._pause, JOIN_TICKS_MAX)
         ends = self._state.journal.ends()
         return Send(self._leader, Join(self._ballot.term, self._session, ends, self._wants_vote))
 
@@ -282,10 +284,9 @@ class Following:
         if self._receiving is None or journal.durable < journal.floor.index:
             return []
         staged = self._receiving.next_staged(self._staging + 1)
-        if staged is None:
-            return []
-        self._staging = staged.token
-        return [staged]
+        if staged is not None:
+            self._staging = staged.token
+        return [] if staged is None else [staged]
 
     @property
     def _keeps(self) -> int:
@@ -324,8 +325,7 @@ class Following:
     def _begin(self, agreed: int, end: int) -> list[Effect]:
         """Open the channel after what both journals have."""
         term = self._ballot.term
-        self._goal = end
-        self._acknowledged = -1
+        self._goal, self._acknowledged, self._pause = end, -1, JOIN_TICKS
         self._consumer = Consumer(self, config=JOURNAL_CHANNEL, epoch_min=term)
         interval_ticks = JOURNAL_CHANNEL.heartbeat_interval_ticks
         self._consumer.receive(Handshake(term, agreed, interval_ticks))

@@ -38,7 +38,9 @@ PARCEL_SIZE: Final = RUN_SIZE_MAX
 """Bytes after which a parcel takes no more requests."""
 
 REPEAT_TICKS: Final = 10
-"""Ticks without an answer after which all is sent again: a second, as long as elections take."""
+REPEAT_TICKS_MAX: Final = 40
+"""Ticks without an answer after which all is sent again, under new tickets: at first a second, as
+long as elections take, and then twice as many each time, as the way may take longer."""
 
 Decide = Callable[[object], Done | Answer | None]
 """Gives the answer to a request at once, or ``None`` where it has to be proposed."""
@@ -129,6 +131,8 @@ class Outbox(ABC):
         self._open: dict[int, Parcel | None] = {}
         """By ticket, what it is about; ``None`` is the registration."""
         self._silent_ticks = 0
+        self._left_ticks = self._pause = REPEAT_TICKS
+        """Until all is sent again, and how long that was when it began."""
         self._waits = False
         self.held: deque[Outcome] = deque()
         """Outcomes that are not told yet: readers here do not see what was done."""
@@ -217,6 +221,7 @@ class Outbox(ABC):
         self._open.clear()
         self._sent = 0
         self._waits = True
+        self._left_ticks = self._pause = REPEAT_TICKS
 
     def register_anew(self) -> None:
         """Ask another group for all that has no answer: it knows nothing of this writer."""
@@ -236,8 +241,13 @@ class Outbox(ABC):
     def tick(self) -> None:
         """Let a tick pass."""
         self._waits = False
-        self._silent_ticks = self._silent_ticks + 1 if self._parcels else 0
-        if self._silent_ticks and self._silent_ticks % REPEAT_TICKS == 0:
+        if not self._parcels:
+            self._heard()
+            return
+        self._silent_ticks += 1
+        self._left_ticks -= 1
+        if self._left_ticks <= 0:
+            self._left_ticks = self._pause = min(2 * self._pause, REPEAT_TICKS_MAX)
             self._open.clear()
             self._sent = 0
 
@@ -256,7 +266,7 @@ class Outbox(ABC):
         if ticket not in self._open:
             return []
         parcel = self._open.pop(ticket)
-        self._silent_ticks = 0
+        self._heard()
         self._window = min(WINDOW_COUNT, self._window + 1)
         match answer:
             case Registration(number) if parcel is None:
@@ -278,7 +288,7 @@ class Outbox(ABC):
             return ()
         found = outcomes_of(self.writer, self._number, self._parcels[0].first)
         if found:
-            self._silent_ticks = 0
+            self._heard()
             while self._parcels and self._parcels[0].last <= found[-1].last_request:
                 self._open.pop(self._parcels[0].ticket, None)
                 self._leave(self._parcels[0])
@@ -292,7 +302,8 @@ class Outbox(ABC):
         parcels = list(self._parcels)
         self._parcels.clear()
         self._open.clear()
-        self._count = self._size = self._sent = self._silent_ticks = 0
+        self._count = self._size = self._sent = 0
+        self._heard()
         self._given_up = self._gathering.last_request
         self._number = None
         self._incarnation += 1
@@ -312,6 +323,10 @@ class Outbox(ABC):
         """Take on nothing more: whatever is asked for raises ``StoreClosed``."""
 
     # -- steps -----------------------------------------------------------------------------------
+
+    def _heard(self) -> None:
+        self._silent_ticks = 0
+        self._left_ticks = self._pause = REPEAT_TICKS
 
     @abstractmethod
     def _rename(self) -> None:
