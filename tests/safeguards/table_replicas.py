@@ -117,7 +117,7 @@ REPLICAS = [
         "journal: a tail is kept before it is cut",
         "what a lead by force loses is gone, though it was to be kept",
         "stores/disk/replica.py",
-        "            self._keep_lost(write.keep)\n",
+        "            self._keep_lost(lost_after)\n",
         "            pass\n",
         REPLICA,
     ),
