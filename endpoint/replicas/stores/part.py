@@ -71,6 +71,8 @@ class TablePart(GroupPart[TableCore]):
         self.table = core.machine
         """What is read."""
         self._observers: dict[Observer, None] = {}
+        self._holders: dict[Callable[[], None], None] = {}
+        """Sessions, which are told when the store is closed here."""
         self._verifying: Questions[tuple[ReplicaDigest, ...]] = Questions()
         self._pace = Pace(ASKED_MAX)
 
@@ -94,6 +96,8 @@ class TablePart(GroupPart[TableCore]):
         for observer in self._observers:
             observer.end()
         self._verifying.end()
+        for lose in list(self._holders):
+            lose()
 
     # -- led alone -------------------------------------------------------------------------------
 
@@ -156,6 +160,16 @@ class TablePart(GroupPart[TableCore]):
         """Tell it no longer."""
         self._observers.pop(observer, None)
         self.core.observe(is_observed=bool(self._observers))
+
+    def hold(self, lose: Callable[[], None]) -> None:
+        """Call ``lose`` when the store is closed here, unless it is let go before; or now."""
+        self._holders[lose] = None
+        if self.runner.error is not None:
+            lose()
+
+    def let_go(self, lose: Callable[[], None]) -> None:
+        """Call it no more."""
+        self._holders.pop(lose, None)
 
     async def prepare_scan(self) -> None:
         """Have the keys put in order, a slice at a time, before they are read in it."""

@@ -76,6 +76,8 @@ class Session(Bound):
         self._opening: trio.CancelScope | None = None
         """Of what opens it, while it does."""
         self._scope: trio.CancelScope | None = None
+        self._keeping = trio.CancelScope()
+        """Of what renews it."""
         self._lost = trio.Event()
         self._over = trio.Event()
         self._ended = trio.Event()
@@ -185,6 +187,7 @@ class Session(Bound):
             )
         self._number, self._until = answer.session, sent + self._ttl
         self._why = f"no renewal was acknowledged within {self._ttl:g} s"
+        self._part.hold(self._store_closed)
         self._part.runner.start_task(self._keep)
 
     async def close(self) -> None:
@@ -271,12 +274,21 @@ class Session(Bound):
 
     async def _keep(self) -> None:
         """Renew it until it is over, or lost."""
-        while not self._over.is_set() and not self._lost.is_set():
-            now = trio.current_time()
-            with trio.move_on_after(min(self._ttl / RENEWALS, max(0.0, self._until - now))):
-                await self._over.wait()
-                return
-            await self._renew()
+        try:
+            with self._keeping:
+                while not self._over.is_set() and not self._lost.is_set():
+                    now = trio.current_time()
+                    with trio.move_on_after(min(self._ttl / RENEWALS, max(0.0, self._until - now))):
+                        await self._over.wait()
+                        return
+                    await self._renew()
+        finally:
+            self._part.let_go(self._store_closed)
+
+    def _store_closed(self) -> None:
+        """Lose it at once, and not with its next renewal, which may be minutes away."""
+        self._lose(f"{self._part.runner.error}")
+        self._keeping.cancel()
 
     async def _renew(self) -> None:
         """Renew it once; what is acknowledged counts from its sending."""

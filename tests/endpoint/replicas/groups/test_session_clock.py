@@ -47,6 +47,14 @@ class Group:
         """Called in the turn in which it answers."""
         self.is_alive = True
         self.session: int | None = 7
+        self.held: list[Callable[[], None]] = []
+        """Told when the store is closed."""
+
+    def hold(self, lose: Callable[[], None]) -> None:
+        self.held.append(lose)
+
+    def let_go(self, lose: Callable[[], None]) -> None:
+        self.held.remove(lose)
 
     async def ask(self, request: object, seconds: float) -> object:
         self.asked.append(trio.current_time())
@@ -114,6 +122,28 @@ async def test_an_endpoint_that_closes_loses_its_sessions(autojump_clock) -> Non
         group.runner.error = group.error = NoQuorum("it was closed")
         await session.wait_lost()
         await session.close()
+
+
+async def test_a_session_that_is_over_is_told_nothing_of_its_store(autojump_clock) -> None:
+    async with opened() as (group, session):
+        (lose,) = group.held
+        await session.close()
+        await trio.testing.wait_all_tasks_blocked()
+        assert not group.held
+        lose()
+        with pytest.raises(SessionExpired, match="it was closed"):
+            session.check()
+
+
+async def test_a_session_whose_store_is_closed_renews_nothing_more(autojump_clock) -> None:
+    async with opened() as (group, session):
+        (lose,) = group.held
+        group.runner.error = group.error = NoQuorum("it was closed")
+        lose()
+        await session.wait_lost()
+        await passed(TTL)
+        assert not group.held
+        assert len(group.requests) == 1
 
 
 async def test_a_session_that_the_group_has_ended_is_not_ended_again(autojump_clock) -> None:

@@ -270,6 +270,41 @@ async def test_a_session_that_ended_unseen_is_told_at_the_end_of_its_block(group
             await hold()
 
 
+async def test_a_session_is_lost_as_soon_as_its_store_is_closed_here(groups) -> None:
+    """Its keeper would see so with the next renewal, in twenty minutes."""
+    async with groups.open() as group:
+        await group.await_leader()
+        session = group["a"].session(ttl=3_600)
+
+        async def hold() -> None:
+            async with session:
+                await group["a"].close()
+                await trio.sleep_forever()
+
+        with trio.fail_after(limit()):
+            with pytest.raises(SessionExpired, match="store s is closed: attach it again"):
+                await hold()
+            await session.wait_lost()
+        assert not session.is_alive
+        with pytest.raises(SessionExpired, match="store s is closed"):
+            session.check()
+
+
+async def test_one_that_waits_for_a_lock_is_told_that_its_store_was_closed(groups) -> None:
+    async with groups.open() as group:
+        await group.await_leader()
+        async with group["b"].lock("it"), trio.open_nursery() as nursery:
+            waiting = group["a"].lock("it", ttl=3_600)
+
+            async def wait() -> None:
+                with pytest.raises(StoreClosed, match="store s is closed: attach it again"):
+                    await waiting.open()
+
+            nursery.start_soon(wait)
+            await until(lambda: waiting._token is not None)
+            await group["a"].close()
+
+
 async def test_a_session_lives_on_under_another_leader(groups) -> None:
     async with groups.open() as group:
         leader = await group.await_leader()
