@@ -201,12 +201,17 @@ class TablePart(GroupPart[TableCore]):
             raise self.no_quorum(seconds)
 
     async def verify(self, seconds: float) -> Verification:
-        """Compare what all members hold; raises ``RequestTimeout`` if no leader answers."""
+        """Compare what all members hold; raises ``RequestTimeout`` if no leader answers.
+
+        In a group that elects, which has none, it is ``NoQuorum``.
+        """
         with self._verifying.ask(lambda number: self.core.comparing.end(number)) as question:
             with trio.move_on_after(seconds):
                 self.runner.carry_out(self.core.begin_verify(question.number))
                 await question.wait()
         if question.answer is None:
+            if self.runner.error is None and self.single is None and not self.core.is_served:
+                raise self.no_quorum(seconds)
             raise self.runner.error or RequestTimeout(
                 f"{self.what}: its leader did not compare the replicas within {seconds:g} s"
             )

@@ -247,8 +247,8 @@ class ReplicaStore(GroupHandle, StoreHandle, Reader, ObservedStore, Coordinating
         """Compare what all members hold at one entry of the journal.
 
         Members are waited for for five seconds. A learner in memory that differs takes all anew; a
-        voter that differs is told of as ``STORE_CONFLICT``. Raises ``RequestTimeout`` and
-        ``NotAllowed``.
+        voter that differs is told of as ``STORE_CONFLICT``. Raises ``NoQuorum`` without a leader,
+        ``RequestTimeout`` and ``NotAllowed``.
         """
         return await self.part.verify(order_seconds(timeout))
 

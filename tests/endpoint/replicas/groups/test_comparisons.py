@@ -9,7 +9,7 @@ from endpoint import Endpoint
 from endpoint.mesh.status import StatusCode
 from peermesh.testing.time_limits import limit
 from wire.encoding import encode
-from wire.errors import RequestTimeout
+from wire.errors import NoQuorum, RequestTimeout
 
 
 def damage(store) -> None:
@@ -53,11 +53,21 @@ async def test_a_voter_that_differs_is_told_of(groups) -> None:
             assert "is not what its leader" in event.reason
 
 
-async def test_without_a_leader_nothing_is_compared(groups) -> None:
+async def test_without_a_leader_nothing_is_compared_and_what_is_missing_is_said(groups) -> None:
     async with groups.open(names=()) as group:
         store = await group.learn("d")
-        with pytest.raises(RequestTimeout, match="did not compare"):
+        with pytest.raises(NoQuorum, match=r"store s: no leader within 0.3 s: no .* was heard"):
             await store.verify(0.3)
+
+
+async def test_without_its_master_nothing_is_compared() -> None:
+    async with Endpoint() as one, Endpoint() as other:
+        assert await other.peer("127.0.0.1", await one.listen())
+        async with one.attach_master("s") as master, other.attach_clone("s") as clone:
+            assert await clone.await_idle(timeout=limit())
+            await master.close()
+            with pytest.raises(RequestTimeout, match="store s: its leader did not compare"):
+                await clone.verify(0.3)
 
 
 async def test_a_clone_that_differs_takes_all_anew() -> None:
