@@ -127,15 +127,18 @@ class Roster:
         heard = sum(map(self._is_heard, voters))
         return bool(voters) and heard >= majority(voters)
 
-    def explain_founding(self) -> str:
+    def explain_founding(self, *, is_founder: bool = False) -> str:
         """Say in a sentence why there is no group here yet."""
         refusal = self._founding.refusal
         if self.wanted.count and self._founding.knows_none:
             answers, least = self._founding.answers, self.wanted.count // 2 + 1
-            return (
+            text = (
                 f"no group of this name was heard: {answers} of {least} replicas have answered that"
-                " one begins with, and one of them has to be given found=True"
+                " one begins with"
             )
+            if is_founder:
+                return f"{text}: attach it elsewhere with the same voters, too, and peer with it"
+            return f"{text}, and one of them has to be given found=True"
         if refusal is None and self.declared[:1] != (self.own.name,):
             return f"{self.declared[0]} has not founded the group yet"
         return refusal or "the group is being founded"

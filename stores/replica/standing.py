@@ -132,7 +132,7 @@ class Standing:
         if self.bar.text is not None:
             return self.bar.text
         if self.group is None:
-            return self.roster.explain_founding()
+            return self.roster.explain_founding(is_founder=self._manner.is_founder)
         if self.member is not None and self.member.election.is_passed_over:
             return f"a lead was taken by force, and its leader is not heard: start it, or {FORCE}"
         if (arriving := self.explain_arrival()) is not None:

@@ -91,6 +91,18 @@ def test_nobody_founds_who_was_not_told_to() -> None:
     result_of(main)
 
 
+def test_a_founder_that_waits_for_others_is_not_told_to_be_one() -> None:
+    async def main(simulation: Simulation) -> None:
+        mesh = Mesh(simulation, "a")
+        mesh.start("a", voters=2, found=True)
+        await elapse(SETTLED)
+        with pytest.raises(NoQuorum, match=r"1 of 2 replicas have answered .* elsewhere") as told:
+            await mesh.stores["a"].await_leader(timeout=1)
+        assert "found=True" not in str(told.value)
+
+    result_of(main)
+
+
 def test_a_founder_that_comes_back_without_its_memory_joins_what_is_there() -> None:
     async def main(simulation: Simulation) -> None:
         mesh = Mesh(simulation, "abc")
