@@ -70,8 +70,14 @@ def node(  # noqa: PLR0913 - one for each option
         raise click.UsageError("--voters is about replicas: add --replica NAME")
     for name in set(fresh) - {split_place(master)[0] for master in masters}:
         raise click.UsageError(f"--fresh {name} is about a master: add --master {name}:PATH")
+    quota = given_quota(limits)
+    if quota and not masters and not clones:
+        raise click.UsageError(
+            "--max-entries and --max-bytes are about masters, and clones that are promoted: add"
+            ' --master NAME; "peermesh store quota NAME" has that of a group'
+        )
     stores = _Stores(masters, fresh, clones, replicas, given_voters(voters, found=found))
-    run(_Node(mesh, output, given_quota(limits)).live, stores, topics)
+    run(_Node(mesh, output, quota).live, stores, topics)
 
 
 class _Stores(NamedTuple):

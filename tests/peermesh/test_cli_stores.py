@@ -259,6 +259,14 @@ def test_only_a_master_begins_anew(tell: Run) -> None:
     assert "--fresh b is about a master: add --master b:PATH" in err
 
 
+@pytest.mark.parametrize("words", ["", "--replica s --voters a --name a"])
+def test_a_quota_is_refused_where_it_would_be_of_nothing(tell: Run, words: str) -> None:
+    command = ("node", "--listen", "0", "--max-entries", "5", *words.split())
+    _, err = tell(*command, code=ExitCode.USAGE)
+    assert "--max-entries and --max-bytes are about masters" in err
+    assert '"peermesh store quota NAME" has that of a group' in err
+
+
 @pytest.mark.parametrize("option", ["--master", "--clone", "--replica"])
 def test_a_path_that_is_empty_is_no_store_in_memory(tell: Run, option: str) -> None:
     _, err = tell("node", option, "cities:", "--listen", "0", code=ExitCode.USAGE)
