@@ -201,6 +201,7 @@ class AdminService:
         found = self._offers.get((kind, name))
         if found is None:
             raise NoSuchMaster(
-                f"endpoint {self._loop.core.local} offers no copy of the {kind} {name} to lead"
+                f"endpoint {self._loop.core.local} offers no copy of the {kind} {name} to lead: ask"
+                " one that has a copy"
             )
         return found

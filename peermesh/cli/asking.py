@@ -141,7 +141,10 @@ async def _ask(
     try:
         return await endpoint.admin.ask(node, verb, *values, timeout=wait)
     except RequestTimeout:
-        text = f"node {who} did not answer within {wait:g} s: its settings may say admin = false"
+        why = "its settings may say admin = false"
+        if verb in (PROMOTE, LEAD_LOG):
+            why = f"it may wait for its group, or {why}"
+        text = f"node {who} did not answer within {wait:g} s: {why}"
         return CommandFailed(text, ExitCode.TIMEOUT, hint="--wait SECONDS waits longer")
     except MeshError as error:
         return CommandFailed(f"node {who} refuses: {on_a_line(str(error))}")

@@ -81,13 +81,17 @@ WORDS: Final = (
         'start it with "peermesh log replica NAME --voters ..."',
     ),
     ("promote(force=True)", '"promote NAME --force"'),
+    ("ask one that has a copy", "name one that has a copy, with --at NODE"),
+    ("give Endpoint(name=...)", "give --name"),
     ("with found=True", "with --found"),
+    ("be given found=True", "be given --found"),
     ("fresh=True", "--fresh"),
     (
         "raise it with set_quota() at its master, await set_quota() in a group",
         'raise it: --max-entries and --max-bytes where it is led, "peermesh store quota NAME" or'
         ' "peermesh log quota NAME" for a group',
     ),
+    ("attach it with attach_log, or", 'start it with "peermesh log keep", or'),
     (
         "attach it with attach_log_clone",
         'start it with "peermesh log follow"',

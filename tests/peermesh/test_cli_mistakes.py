@@ -21,6 +21,7 @@ from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.wording import HINTS, told
 from peermesh.errors import (
     BackendFailure,
+    InvalidData,
     KeeperUnreachable,
     MasterExists,
     MeshError,
@@ -90,7 +91,7 @@ def test_a_node_that_does_not_answer_is_told_of(tell: Run, monkeypatch: pytest.M
         words = ("store", "promote", "cities", "--peer", at, "--wait", "1")
         _, err = tell(*words, code=ExitCode.TIMEOUT)
     assert re.search(r"still trying node silent \([0-9a-f-]{36}\): no answer yet", err)
-    assert "did not answer within 1 s" in err
+    assert "did not answer within 1 s: it may wait for its group, or its settings" in err
 
 
 def test_a_node_without_clones_says_so_to_a_request_for_promotion(tell: Run) -> None:
@@ -103,7 +104,7 @@ def test_a_node_without_clones_says_so_to_a_request_for_promotion(tell: Run) -> 
             assert [each["event"] for each in events] == ["node", "listening"]
             at = f"127.0.0.1:{events[1]['port']}"
             _, err = tell("store", "promote", "cities", "--peer", at, code=ExitCode.FAILED)
-            assert "offers no copy of the store cities" in err
+            assert "offers no copy of the store cities to lead; name one that has a copy" in err
         finally:
             node.kill()
 
@@ -221,6 +222,18 @@ def test_an_error_of_the_library_comes_with_what_to_do() -> None:
     assert told(refused).hint == HINTS[BackendFailure]
     for kind in (KeeperUnreachable, MasterExists, NoSuchMaster, TypeClash):
         assert told(kind("it failed")).hint == HINTS[kind]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("no group was heard, and one of them has to be given found=True", "be given --found"),
+        ("this one has none of its own: give Endpoint(name=...)", "; give --name"),
+        ("it is a keeper's: attach it with attach_log, or give", 'with "peermesh log keep", or'),
+    ],
+)
+def test_what_is_said_to_programmers_is_said_in_options(text: str, words: str) -> None:
+    assert words in told(InvalidData(text)).text()
 
 
 def test_every_command_that_a_hint_names_exists() -> None:

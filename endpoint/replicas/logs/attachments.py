@@ -90,7 +90,10 @@ class LogAttachments(Attachments[LogCore, LogMachine, "LogReplicaFiles", LogPart
         count = len(part.core.machine.partitions)
         if partitions not in (None, count):
             await self._abandon(part)
-            raise InvalidData(f"{name} is a log of {count} partitions, not {partitions}")
+            raise InvalidData(
+                f"log {name} has {count} partition{'' if count == 1 else 's'}, not {partitions},"
+                " and keeps that number: give it, or none"
+            )
         part.keep(retention, quota)  # What was refused must let nothing go.
         log = Log(part, self._collect)
         self._collect(log, topics)
