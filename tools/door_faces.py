@@ -59,6 +59,7 @@ class Face:
 _REPLICAS: Final = "endpoint/replicas"
 _LOOP: Final = words("__aiter__ __anext__")
 _READY: Final = words("is_ready await_ready take give_back")
+_LATE: Final = _READY | {"late"}
 _VERBS: Final = words(
     "erase clear increment decrement append insert_into remove_from push pop batch compare_and_set"
     " compare_and_erase"
@@ -94,7 +95,7 @@ FACES: Final = {
         Face(f"{_REPLICAS}/stores/locks.py:Lock"),
         Face(
             f"{_REPLICAS}/stores/locks.py:Elections",
-            hand=_READY | {"forget"},
+            hand=_LATE | {"forget"},
             taking=words("get"),
             copied=_LOOP,
         ),
@@ -115,13 +116,13 @@ FACES: Final = {
         ),
         Face(
             f"{_REPLICAS}/stores/events.py:Events",
-            hand=_READY | words("push end"),
+            hand=_LATE | words("push end"),
             taking=words("get poll"),
             copied=_LOOP,
         ),
         Face(
             f"{_REPLICAS}/stores/watching.py:Watch",
-            hand=_READY,
+            hand=_LATE,
             taking=words("get poll"),
             copied=_LOOP,
         ),
@@ -130,7 +131,7 @@ FACES: Final = {
         Face(f"{_REPLICAS}/logs/log.py:ReplicaLog"),
         Face(
             f"{_REPLICAS}/logs/log_consumer.py:LogConsumer",
-            hand=_READY | {"take_batch"},
+            hand=_LATE | {"take_batch"},
             taking=words("get get_batch"),
             copied=_LOOP,
         ),

@@ -425,7 +425,13 @@ class OffsetOutOfRange(StoreError, LookupError):
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
     def __init__(
-        self, partition: int, offset: int, start: int, *, is_another_log: bool = False
+        self,
+        partition: int,
+        offset: int,
+        start: int,
+        *,
+        is_another_log: bool = False,
+        log: str = "",
     ) -> None:
         """Name what is lost: the entries between ``offset`` and ``start``, not that at the end."""
         text = (
@@ -444,7 +450,9 @@ class OffsetOutOfRange(StoreError, LookupError):
                 f" or those from {start} on are lost since the lead was taken by force; read on"
                 f" from {start}: other entries have these offsets, or will have"
             )
-        super().__init__(text)
+        super().__init__(f"log {log}: {text}" if log else text)
+        self.log = log
+        """The name of the log, if it is known."""
         self.partition = partition
         self.offset = offset
         """Where the read was to go on. It is the first that is lost, if it is below ``start``."""
@@ -455,7 +463,7 @@ class OffsetOutOfRange(StoreError, LookupError):
 
     def __reduce__(self) -> tuple[partial[OffsetOutOfRange], tuple[int, int, int]]:
         """Pickle the numbers, from which the text is made."""
-        make = partial(type(self), is_another_log=self.is_another_log)
+        make = partial(type(self), is_another_log=self.is_another_log, log=self.log)
         return make, (self.partition, self.offset, self.start)
 
 

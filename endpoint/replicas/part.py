@@ -83,7 +83,7 @@ class GroupPart(ABC, Generic[CoreT]):
     @property
     def what(self) -> str:
         """Name it, for errors."""
-        return f"{self.kind} {self.runner.name}"
+        return self.runner.what
 
     # -- the kind's own --------------------------------------------------------------------------
 

@@ -57,6 +57,11 @@ def store_error(code: ErrorCode, text: str) -> StoreError:
     return _ERRORS.get(code, StoreError)(text)
 
 
+def named(what: str, text: str) -> str:
+    """Have a text say of which store or log it is, if it does not: ``what`` is as ``store s``."""
+    return text if what in text else f"{what}: {text}"
+
+
 _adding = threading.Lock()
 """Held while a receipt gets its list of callbacks, so that two threads do not make one each."""
 
@@ -87,10 +92,14 @@ class Answers:
     for, and a receipt that the caller drops is gone at once.
     """
 
-    __slots__ = ("_error", "_outcomes", "_waiting", "end", "first", "run")
+    __slots__ = ("_error", "_outcomes", "_waiting", "end", "first", "run", "what")
 
-    def __init__(self, first: int, run: TrioToken, count: int = ANSWERS_COUNT) -> None:
-        """Have none so far of so many requests from ``first``; this run of trio brings them."""
+    def __init__(self, what: str, first: int, run: TrioToken, count: int = ANSWERS_COUNT) -> None:
+        """Have none so far of so many requests from ``first``; this run of trio brings them.
+
+        ``what`` names the store or log in errors: what they are of says the core, and not where.
+        """
+        self.what = what
         self.first = first
         self.end = first + count
         """The first request of the next ones."""
@@ -253,7 +262,7 @@ class Receipt(Bound):
         assert found is not None, "the outcome is not known yet"
         result = found.result
         if isinstance(result, Refused):
-            raise store_error(result.code, result.text)
+            raise store_error(result.code, named(self._answers.what, result.text))
         return result.revision + self.request - found.first_request
 
     def is_inserted(self) -> bool:
@@ -285,7 +294,7 @@ class Receipt(Bound):
         of the loop that runs the endpoint it raises ``RuntimeError``: it would wait for ever.
         """
         if not self.wait(timeout):
-            raise RequestTimeout(f"the master did not answer within {timeout} s; ask again")
+            raise RequestTimeout(f"{self._answers.what}: no answer within {timeout} s; ask again")
         return self.outcome()
 
     def wait(self, timeout: Seconds = None) -> bool:

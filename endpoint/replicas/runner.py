@@ -135,6 +135,8 @@ class Runner:
         self.name = name
         self.kind: Kind = part.kind
         """What it is, in sentences."""
+        self.what = f"{self.kind} {name}"
+        """What it is, with its name."""
         self.error: StoreError | ForkedEndpoint | None = None
         """Why the store or log is closed, if it is."""
         self.is_changing_role = False
@@ -150,7 +152,7 @@ class Runner:
         self.changed = trio.lowlevel.ParkingLot()
         """Woken when outcomes come, or when the state as a whole changes."""
         self.now_ns = now_ns
-        self.unasked = Answers(0, trio.lowlevel.current_trio_token(), 0)
+        self.unasked = Answers(self.what, 0, trio.lowlevel.current_trio_token(), 0)
         """For receipts of what has no number yet; see ``adopt``."""
         self.home: Home = host
         """The endpoint, for ports that serve this store."""
@@ -341,7 +343,7 @@ class Runner:
         ``reader`` says what it is.
         """
         if self.error is None:
-            text = f"the {reader} of {self.kind} {self.name} was closed: make a new one"
+            text = f"the {reader} of {self.what} was closed: make a new one"
             return StoreClosed(text)
         ended = StoreClosed(str(self.error))
         ended.__cause__ = self.error
@@ -355,7 +357,7 @@ class Runner:
 
     def _begin(self, request: int) -> Answers:
         """Give room for the outcomes of the requests from this one on."""
-        self._answers = answers = Answers(request, self.unasked.run)
+        self._answers = answers = Answers(self.what, request, self.unasked.run)
         self._unanswered.append(answers)
         return answers
 

@@ -48,7 +48,7 @@ from peermesh.aio.coordination import SessionBlock
 from peermesh.aio.living import Life
 from stores.log.limits import FETCH_SIZE_MAX
 from stores.scanning import LATEST, PAGE_COUNT
-from wire.errors import FAILURES, EndpointClosed, RequestTimeout, StoreClosed
+from wire.errors import FAILURES, EndpointClosed, StoreClosed
 
 if TYPE_CHECKING:
     import os
@@ -678,7 +678,7 @@ class Elections(EitherClosing):
         core.forget()
         if await self._passage.await_ready(core, limit):
             return core.take()
-        raise RequestTimeout(f"no change within {limit:g} s")
+        raise core.late(limit)
 
     def poll(self) -> list[Elected | None]:
         """Give nothing: whether there is a change is not seen without waiting."""
@@ -964,7 +964,7 @@ class Events(EitherClosing):
         limit = arguments.seconds("timeout", timeout)
         if await self._passage.await_ready(core, limit):
             return core.take()
-        raise RequestTimeout(f"no event within {limit:g} s")
+        raise core.late(limit)
 
     def poll(self) -> list[StoreEvent | Missed]:
         """Take all events that are there."""
@@ -1020,7 +1020,7 @@ class Watch(EitherClosing):
         limit = arguments.seconds("timeout", timeout)
         if await self._passage.await_ready(core, limit):
             return core.take()
-        raise RequestTimeout(f"no change within {limit:g} s")
+        raise core.late(limit)
 
     def poll(self) -> list[WatchItem]:
         """Take what is there, without waiting."""
@@ -1351,7 +1351,7 @@ class LogConsumer(EitherClosing):
         limit = arguments.seconds("timeout", timeout)
         if await self._passage.await_ready(core, limit):
             return core.take()
-        raise RequestTimeout(f"no entry within {limit:g} s")
+        raise core.late(limit)
 
     async def get_batch(self, limit: int = READ_LIMIT, timeout: Seconds = None) -> list[LogEntry]:
         """Wait for entries, and take those that are there; none after ``timeout`` seconds.

@@ -123,8 +123,9 @@ def increment(  # noqa: PLR0913 - an option each
     try:
         _apply(mesh, name, lambda proxy: proxy.increment(found, by, expiry), output)
     except (TypeClash, InvalidData) as error:
+        why = str(error).removeprefix(f"store {name}: ")
         raise CommandFailed(
-            f"store {on_a_line(name)}, key {format_value(found)}: {amount} is not added: {error}",
+            f"store {on_a_line(name)}, key {format_value(found)}: {amount} is not added: {why}",
             hint=f"peermesh store get {on_a_line(name)} KEY shows what is there",
             kind="type_clash" if isinstance(error, TypeClash) else "invalid_data",
         ) from None

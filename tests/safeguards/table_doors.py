@@ -255,9 +255,11 @@ DOORS = [
         "asyncio: what is given once is taken by the task that gets it",
         "what a consumer's task did not get, as it was cancelled, is passed over by the next commit",
         "peermesh/aio/calls.py",
+        "        core = self._log_consumer\n"
+        '        limit = arguments.seconds("timeout", timeout)\n'
         "        if await self._passage.await_ready(core, limit):\n            return core.take()\n"
-        '        raise RequestTimeout(f"no entry within {limit:g} s")\n',
-        "        return await self._passage.call(core.get, timeout)\n",
+        "        raise core.late(limit)\n",
+        "        return await self._passage.call(self._log_consumer.get, timeout)\n",
         (
             "tests/peermesh/aio/test_aio_taking.py::test_a_commit_after_a_read_that_was_cancelled_passes_over_nothing",
         ),

@@ -83,7 +83,7 @@ class LogConsumer(EitherClosing):
         limit = arguments.seconds("timeout", timeout)
         if await self.await_ready(limit):
             return self.take()
-        raise RequestTimeout(f"no entry within {limit:g} s")
+        raise self.late(limit)
 
     async def get_batch(self, limit: int = READ_LIMIT, timeout: Seconds = None) -> list[LogEntry]:
         """Wait for entries, and take those that are there; none after ``timeout`` seconds.
@@ -93,6 +93,10 @@ class LogConsumer(EitherClosing):
         limit = arguments.count("limit", limit)
         await self.await_ready(arguments.seconds("timeout", timeout))
         return self.take_batch(limit)
+
+    def late(self, limit: float) -> RequestTimeout:
+        """Say that nothing came within so many seconds; for a front end."""
+        return RequestTimeout(f"log {self._source.name}: no entry within {limit:g} s")
 
     def is_ready(self) -> bool:
         """Tell whether there is something to take; for a front end."""
@@ -193,7 +197,7 @@ class LogConsumer(EitherClosing):
             self._positions[partition] = self._positions.pop(partition)
         while (batch := await self._fetch(positions := dict(self._positions), timeout)) is None:
             await self._find_anew()
-        for entry in entries_of(batch, positions):
+        for entry in entries_of(batch, positions, self._source.name):
             self._ready.append(entry)
             self._positions[entry.partition] = entry.offset + 1
         for partition, seen in zip(positions, self._seen_at(positions), strict=True):
@@ -235,7 +239,9 @@ class LogConsumer(EitherClosing):
         for (partition, offset), each in zip(self._positions.items(), seen, strict=True):
             if is_of_another([each], group):
                 start = state.spans[partition].start
-                raise OffsetOutOfRange(partition, offset, start, is_another_log=True)
+                raise OffsetOutOfRange(
+                    partition, offset, start, is_another_log=True, log=self._source.name
+                )
 
     async def _place(self) -> None:
         """Find out where to begin."""

@@ -176,7 +176,7 @@ class LogHandle(ReplicaHandle):
         limit = arguments.count("limit", limit)
         wait = arguments.seconds("timeout", timeout)
         batch = await self.source.fetch(((partition, offset),), FETCH_SIZE_MAX, wait)
-        return entries_of(batch, {partition: offset}, limit)
+        return entries_of(batch, {partition: offset}, self.name(), limit)
 
     async def runs(
         self,
@@ -204,7 +204,7 @@ class LogHandle(ReplicaHandle):
         batch = await self.source.fetch(tuple(places.items()), size, wait, seen)
         if is_of_another(seen, batch.group):
             raise await self._another_log(places)
-        check_positions(batch, places)
+        check_positions(batch, places, self.name())
         return list(batch.runs)
 
     async def _another_log(self, places: Mapping[int, int]) -> StoreError:
@@ -214,7 +214,7 @@ class LogHandle(ReplicaHandle):
         if partition not in spans:
             return self._no_partition(partition, len(spans))
         start = spans[partition].start
-        return OffsetOutOfRange(partition, offset, start, is_another_log=True)
+        return OffsetOutOfRange(partition, offset, start, is_another_log=True, log=self.name())
 
     def consume(
         self,

@@ -14,7 +14,7 @@ from endpoint.replicas.logs.log_reading import Batch, Extent, is_of_another
 from endpoint.replicas.logs.log_receipts import LogPromotion
 from endpoint.replicas.parts import AnyEffect, Kind
 from endpoint.replicas.proxying import FindReplicas, ProxyPart
-from endpoint.replicas.receipts import store_error
+from endpoint.replicas.receipts import named, store_error
 from stores.log.bookmarks import LogBookmark
 from stores.log.limits import OFFSET_END, PARTITIONS_MAX, WAIT_TICKS_MAX
 from stores.log.messages import (
@@ -170,7 +170,7 @@ class RemoteSource:
             text = answer.text
             if answer.code is ErrorCode.KEEPER_UNREACHABLE:
                 text = unreachable(self._patience)
-            raise store_error(answer.code, f"log {self.name}: {text}")
+            raise store_error(answer.code, named(self._part.runner.what, text))
         return answer
 
 

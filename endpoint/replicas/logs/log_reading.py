@@ -109,18 +109,18 @@ def is_of_another(seen: Iterable[LogBookmark], group: bytes | None) -> bool:
     return any(each.group not in (None, group) for each in seen)
 
 
-def check_positions(batch: Batch, positions: Mapping[int, int]) -> None:
+def check_positions(batch: Batch, positions: Mapping[int, int], log: str) -> None:
     """Raise ``OffsetOutOfRange`` if entries are gone that were wanted next, or read before."""
     for (partition, offset), at in zip(positions.items(), batch.offsets, strict=True):
         if at != offset:
-            raise OffsetOutOfRange(partition, offset, at)
+            raise OffsetOutOfRange(partition, offset, at, log=log)
 
 
 def entries_of(
-    batch: Batch, positions: Mapping[int, int], limit: float = math.inf
+    batch: Batch, positions: Mapping[int, int], log: str, limit: float = math.inf
 ) -> list[LogEntry]:
-    """Decode what a read gave, from these offsets on; raises ``OffsetOutOfRange``."""
-    check_positions(batch, positions)
+    """Decode what a read of a log gave, from these offsets on; raises ``OffsetOutOfRange``."""
+    check_positions(batch, positions, log)
     found: list[LogEntry] = []
     for run in batch.runs:
         flat = run.entries()

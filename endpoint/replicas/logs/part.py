@@ -34,7 +34,7 @@ from stores.quota import Quota, QuotaPool
 from stores.replica.effects import ReadFor, ReadRuns
 from stores.replica.logs.core import LogCore
 from stores.replica.logs.reading import filled
-from wire.errors import BackendFailure, InvalidData, KeeperUnreachable, StoreError
+from wire.errors import BackendFailure, InvalidData, KeeperUnreachable, NoSuchPartition, StoreError
 
 if TYPE_CHECKING:
     from endpoint.replicas.logs.files import LogReplicaFiles
@@ -232,9 +232,14 @@ class ReplicaSource:
         last = [each.position for each in seen]
         deadline = trio.current_time() + seconds
         while True:
-            await self.partition_count()  # A copy may have been dropped meanwhile.
+            count = await self.partition_count()  # A copy may have been dropped meanwhile.
             if is_of_another(seen, self.group):
                 return Batch((), (), self.group)
+            none = next((number for number, _ in positions if number >= count), None)
+            if none is not None:
+                raise NoSuchPartition(
+                    f"log {self.name} has no partition {none}, but {count} from 0 on"
+                )
             is_current = self._machine.is_ahead(positions) and await self._is_current(deadline)
             if is_of_another(seen, self.group):
                 continue

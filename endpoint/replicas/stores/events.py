@@ -95,7 +95,11 @@ class Events(EitherClosing):
         limit = arguments.seconds("timeout", timeout)
         if await self.await_ready(limit):
             return self.take()
-        raise RequestTimeout(f"no event within {limit:g} s")
+        raise self.late(limit)
+
+    def late(self, limit: float) -> RequestTimeout:
+        """Say that nothing came within so many seconds; for a front end."""
+        return RequestTimeout(f"{self._runner.what}: no event within {limit:g} s")
 
     def is_ready(self) -> bool:
         """Tell whether there is something to take, and no turn of others; for a front end."""

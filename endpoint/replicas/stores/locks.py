@@ -238,7 +238,12 @@ class Elections(EitherClosing):
         self.forget()
         if await self.await_ready(limit):
             return self.take()
-        raise RequestTimeout(f"no change within {limit:g} s")
+        raise self.late(limit)
+
+    def late(self, limit: float) -> RequestTimeout:
+        """Say that nothing came within so many seconds; for a front end."""
+        what = f"{' '.join(self._prefix).partition('/')[2]} of {self._part.what}"
+        return RequestTimeout(f"{what}: no change within {limit:g} s")
 
     def forget(self) -> None:
         """Forget what was not taken, which may be over by now; for a front end."""

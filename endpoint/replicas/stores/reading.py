@@ -24,7 +24,7 @@ from stores.table import Entry as Stored
 from stores.work import SLICE_COUNT
 from wire.decoding import decode
 from wire.encoding import encode
-from wire.errors import InvalidData, NoSuchKey, StaleData
+from wire.errors import InvalidData, NoSuchKey, RevisionGone, StaleData, TypeClash
 from wire.public import public
 from wire.values import Timestamp, Value
 
@@ -154,7 +154,10 @@ class CopySource:
         else:
             await self._freshness()
         await self._part.prepare_scan()
-        page = self._part.table.scan(span, limit, revision, step)
+        try:
+            page = self._part.table.scan(span, limit, revision, step)
+        except RevisionGone as error:
+            raise RevisionGone(f"{self._part.what}: {error}") from None
         if page.continuation is not None:  # Other tasks have a turn before the next one.
             await trio.lowlevel.checkpoint()
         return replace(page, rows=page.rows.dated(self._part.core.epoch_ns))
@@ -195,7 +198,10 @@ class Reader(Bound):
         stored = await self._source.entry(encode_key(key))
         if stored is None:
             raise NoSuchKey(f"store {self._source.name} has no key {key!r}")
-        return look_up(decode(stored.value), index)
+        try:
+            return look_up(decode(stored.value), index)
+        except (NoSuchKey, TypeClash) as error:
+            raise type(error)(f"store {self._source.name}, key {key!r}: {error}") from None
 
     async def entry(self, key: Value) -> Entry | None:
         """Give the value of a key with its revision and expiry; ``None`` if it is missing."""

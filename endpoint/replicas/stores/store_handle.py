@@ -81,7 +81,7 @@ class StoreHandle(ReplicaHandle):
         with trio.move_on_after(limit):
             await receipt.applied()
         if not receipt.is_resolved:
-            raise RequestTimeout(f"the master did not answer within {timeout} s; ask again")
+            raise RequestTimeout(f"{self.runner.what}: no answer within {limit:g} s; ask again")
         return receipt.is_inserted()
 
     async def erase(self, key: Value) -> Receipt:

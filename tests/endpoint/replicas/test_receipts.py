@@ -20,7 +20,7 @@ from wire.errors import ErrorCode, StoreClosed, TypeClash
 @pytest.fixture
 async def answers() -> Answers:
     """Have room for the outcomes of requests 11 to 14."""
-    return Answers(11, trio.lowlevel.current_trio_token(), 4)
+    return Answers("store s", 11, trio.lowlevel.current_trio_token(), 4)
 
 
 def run(callbacks: Callbacks) -> None:
@@ -96,7 +96,7 @@ async def test_a_failure_is_what_came_of_those_without_an_outcome(answers: Answe
 
 async def test_one_that_was_given_ahead_of_its_number_is_told(answers: Answers) -> None:
     called: list[str] = []
-    unasked = Answers(0, answers.run, 0)
+    unasked = Answers("store s", 0, answers.run, 0)
     early, late = Receipt(0, unasked), Receipt(0, unasked)
     early.when_resolved(lambda: called.append("early"))
     early.adopt(11, answers)
@@ -122,7 +122,7 @@ async def test_outcomes_that_come_as_a_thread_begins_to_wait_are_told_once() -> 
     token = trio.lowlevel.current_trio_token()
     called: list[int] = []
     for number in range(1, 500):
-        answers = Answers(number, token)
+        answers = Answers("store s", number, token)
         receipt = Receipt(number, answers)
         barrier = threading.Barrier(2)
 
