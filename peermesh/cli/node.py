@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
 
 import click
@@ -80,6 +81,19 @@ def node(  # noqa: PLR0913 - one for each option
     run(_Node(mesh, output, quota).live, stores, topics)
 
 
+def _promoted_before(clone: str, path: str | None) -> str:
+    """Say what a file that is there already means: only a promotion makes that of a clone.
+
+    A program that starts a node again with the same options has it wait for a master that is gone.
+    """
+    if path is None or not os.path.exists(path):
+        return ""
+    return (
+        f"; {on_a_line(path)} is there already: if it was promoted here, start it with --master"
+        f" {on_a_line(clone)} instead"
+    )
+
+
 class _Stores(NamedTuple):
     """What a node holds; each of ``NAME[:PATH]``."""
 
@@ -147,8 +161,9 @@ class _Node:
             text = f"master of {on_a_line(name)}{GIVEN_UP if is_fresh else ''}"
             self._say("master", text, store=name, path=path, fresh=is_fresh)
         for clone in stores.clones:
-            name = split_place(clone)[0]
-            self._say("clone", f"clone of {on_a_line(name)}", store=name)
+            name, path = split_place(clone)
+            text = f"clone of {on_a_line(name)}{_promoted_before(clone, path)}"
+            self._say("clone", text, store=name)
         for replica in stores.replicas:
             name, path = split_place(replica)
             self._say("replica", f"replica of {on_a_line(name)}", store=name, path=path)

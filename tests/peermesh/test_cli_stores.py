@@ -259,6 +259,19 @@ def test_only_a_master_begins_anew(tell: Run) -> None:
     assert "--fresh b is about a master: add --master b:PATH" in err
 
 
+def test_a_clone_that_was_promoted_before_says_how_it_is_started(tmp_path: Path) -> None:
+    place = f"s:{tmp_path / 's.db'}"
+    with started("node", "--master", place, "--listen", "127.0.0.1:0", "--json") as process:
+        assert port_of(process)
+        process.terminate()
+        process.wait(limit())
+    with started("node", "--clone", place, "--listen", "127.0.0.1:0") as process:
+        assert process.stdout.readline().startswith("endpoint ")
+        line = process.stdout.readline()
+        assert line.startswith("clone of s; ")
+        assert f"start it with --master {place} instead" in line
+
+
 @pytest.mark.parametrize("words", ["", "--replica s --voters a --name a"])
 def test_a_quota_is_refused_where_it_would_be_of_nothing(tell: Run, words: str) -> None:
     command = ("node", "--listen", "0", "--max-entries", "5", *words.split())
