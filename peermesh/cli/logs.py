@@ -22,8 +22,9 @@ from peermesh.cli.numbers import Whole
 from peermesh.cli.output import Output, say, write_raw
 from peermesh.cli.running import run
 from peermesh.cli.trust import STDIN
+from peermesh.cli.unled import no_leader
 from peermesh.cli.values import format_value, on_a_line, to_json
-from peermesh.errors import OffsetOutOfRange
+from peermesh.errors import KeeperUnreachable, OffsetOutOfRange
 
 if TYPE_CHECKING:
     from endpoint.replicas.logs.log_reading import LogEntry
@@ -35,7 +36,12 @@ async def open_log(mesh: Mesh, name: str) -> AsyncIterator[Log]:
     """Join the mesh, and reach what leads a log: no copy of it is fetched."""
     async with mesh.endpoint() as endpoint:
         await join(endpoint, mesh)
-        yield await reach_log(endpoint, mesh, name)
+        try:
+            yield await reach_log(endpoint, mesh, name)
+        except KeeperUnreachable:
+            if name not in endpoint.known_log_groups():
+                raise
+            raise await no_leader(endpoint, "log", name, mesh.wait) from None
 
 
 async def reach_log(endpoint: Endpoint, mesh: Mesh, name: str) -> Log:

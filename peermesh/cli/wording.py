@@ -67,10 +67,7 @@ WORDS: Final = (
     ),
     ("allow_plain=True (--allow-plain)", "--allow-plain"),
     (", then Credentials.from_files", ", then --certificate, --certificate-key and --authority"),
-    (
-        "attach one with attach_log, and peer with its mesh",
-        'is "peermesh log keep" running in this mesh?',
-    ),
+    (": attach one with attach_log, and peer with its mesh", ""),
     ("; give attach_clone a longer stale_interval to read on", ""),
     (
         "attach it with attach_replica",

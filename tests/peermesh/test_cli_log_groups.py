@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from peermesh.blocking import Endpoint
+from peermesh.cli.application import run
 from peermesh.cli.exits import ExitCode
 from peermesh.testing.time_limits import limit
 from tests.peermesh.test_cli_groups import start, tell
@@ -64,6 +65,18 @@ def test_a_node_leads_the_log_without_the_others_that_are_gone_for_good(capsys, 
         nodes[name].wait()
     assert tell(capsys, "log", "promote", "trips", "--at", "a", "--force").endswith("leads trips\n")
     assert tell(capsys, "log", "append", "trips", "second") == "0 1\n"
+
+
+def test_a_log_without_a_majority_says_what_its_nodes_say(capsys, nodes) -> None:
+    assert tell(capsys, "log", "append", "trips", "first") == "0 0\n"
+    for name in "bc":
+        nodes[name].kill()
+        nodes[name].wait()
+    for words in (("append", "trips", "second"), ("read", "trips"), ("offsets", "trips")):
+        assert run(["log", *words, "--wait", "1"]) == ExitCode.TIMEOUT
+        err = capsys.readouterr().err
+        assert "log trips has no leader after 1 s: a says: 2 of 3 voters: b silent " in err
+        assert "log keep" not in err
 
 
 def test_a_log_begins_with_a_number_of_voters(capsys, monkeypatch) -> None:
