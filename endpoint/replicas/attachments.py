@@ -16,6 +16,7 @@ from endpoint.replicas.attaching import LEADER_SECONDS, Backend, Patience
 from endpoint.replicas.disk import reading
 from endpoint.replicas.guarding import GroupGuarding, Guarded, check_own_rights
 from endpoint.replicas.making import Making
+from endpoint.replicas.options import no_option_in_memory, refuse_own_limits
 from endpoint.replicas.part import CoreT, Single
 from endpoint.replicas.parts import Core, Keeps, Kind, NamedTopics, Part, topics_of
 from endpoint.replicas.proxying import AnswerT, CoreT as ProxyT, ProxyPart
@@ -244,7 +245,7 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
 
     def _in_memory(self, wanted: WantedReplica) -> CoreT:
         for option in wanted.options:
-            raise BackendFailure(f"a {self._kind} in memory has no option {option!r}")
+            raise no_option_in_memory(self._kind, wanted.name, option)
         promises = new_promises(self._making.new_member(wanted.own_name))
         stored = Stored(promises, NEW_SLOTS, START, (), (), 0, is_volatile=True)
         machine = self._machine(wanted.name, wanted.partitions)
@@ -287,6 +288,7 @@ class Attachments(ABC, Generic[CoreT, MachineT, FilesT, PartT]):
 
         Raises ``InvalidData``, ``MasterExists`` and ``BackendFailure``.
         """
+        refuse_own_limits(self._kind, name, options)
         own_name = self._making.check_names(self._kind, name, declared)
         is_learner = not declared.wanted.wants(own_name)
         self._check_right(name, "read" if is_learner else "vote")

@@ -24,6 +24,21 @@ _BROKERS: Final = {
 }
 """Options of Broker's SQLite backend, and what stands for each of them here."""
 
+_OF_FILES: Final = frozenset(
+    {"path", "synchronous", "is_integrity_checked", "upgrade", "key_file", "keys"}
+)
+"""Options that take ``Backend.SQLite``, which is easily forgotten."""
+
+_OF_QUOTAS: Final = {"max_entries": "set_quota", "max_bytes": "set_quota"}
+
+_OF_GROUPS: Final = {
+    **_OF_QUOTAS,
+    "keep_seconds": "set_retention",
+    "keep_count": "set_retention",
+    "keep_bytes": "set_retention",
+}
+"""Options of masters and keepers, and what sets them in a group; all of them those of logs."""
+
 _NANOSECONDS: Final = 1_000_000_000
 
 
@@ -34,6 +49,24 @@ def take_path(options: dict[str, object], what: str) -> str:
         given = "" if path is None else f", not path={path!r}"
         raise BackendFailure(f"{what} needs the option path=FILE{given}")
     return os.fsdecode(path)
+
+
+def no_option_in_memory(kind: str, name: str, option: str) -> BackendFailure:
+    """Say that what is kept in memory has no such option, and what to do."""
+    advice = "leave it out"
+    if option in _OF_FILES:
+        advice = "give backend=Backend.SQLite, too, with which it is kept in a file"
+    return BackendFailure(f"{kind} {name} is in memory, and has no option {option!r}: {advice}")
+
+
+def refuse_own_limits(kind: str, name: str, options: Mapping[str, object]) -> None:
+    """Raise ``BackendFailure`` for limits that a group has for itself."""
+    for option in options:
+        if option in _OF_GROUPS and (kind == "log" or option in _OF_QUOTAS):
+            raise BackendFailure(
+                f"{kind} {name}: {option} is the group's, and no option of a replica: call"
+                f" {_OF_GROUPS[option]}({option}=...) of any replica, once"
+            )
 
 
 def take_file_options(options: Mapping[str, object], what: str) -> FileOptions:

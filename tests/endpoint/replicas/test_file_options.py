@@ -64,3 +64,31 @@ async def test_a_value_that_an_option_cannot_have_is_refused_before_there_is_a_f
         with pytest.raises(BackendFailure, match=advice):
             await endpoint.attach_log("l", (), 1, Backend.SQLite, **options)
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("option", ["path", "synchronous", "key_file"])
+async def test_an_option_of_files_says_that_a_backend_is_missing(option: str) -> None:
+    options = {option: "x"}
+    advice = f"s is in memory, and has no option '{option}': give backend=Backend.SQLite, too"
+    async with Endpoint(name="a") as endpoint:
+        for attach in (endpoint.attach_master, endpoint.attach_log, endpoint.attach_log_clone):
+            with pytest.raises(BackendFailure, match=advice):
+                await attach("s", **options)
+        with pytest.raises(BackendFailure, match=f"store {advice}"):
+            await endpoint.attach_replica("s", voters=("a",), **options)
+        with pytest.raises(BackendFailure, match="has no option 'pth': leave it out"):
+            await endpoint.attach_replica("s", voters=("a",), pth="x")
+
+
+@pytest.mark.parametrize(
+    ("option", "setter"), [("max_entries", "set_quota"), ("keep_count", "set_retention")]
+)
+async def test_limits_of_a_group_are_no_options_of_a_replica(
+    tmp_path: Path, option: str, setter: str
+) -> None:
+    options = {option: 3}
+    advice = rf"log l: {option} is the group's, .*: call {setter}\({option}=...\) of any replica"
+    async with Endpoint(name="a") as endpoint:
+        for backend in ({}, {"backend": Backend.SQLite, "path": tmp_path / "l.db"}):
+            with pytest.raises(BackendFailure, match=advice):
+                await endpoint.attach_log_replica("l", voters=("a",), **backend, **options)
