@@ -19,7 +19,7 @@ from peermesh.cli.numbers import Seconds
 from peermesh.cli.output import Output
 from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
-from wire.errors import SessionExpired
+from wire.errors import RequestTimeout, SessionExpired
 
 KILL_SECONDS: Final = 1.0
 """How long a command may take to end once the lock is lost, at most."""
@@ -82,6 +82,13 @@ async def _run_locked(
                 return await _run(words, environment, min(KILL_SECONDS, ttl / TTL_SHARE))
         except SessionExpired as error:
             raise CommandFailed(f"the command was ended: {error}", kind="lock_lost") from None
+        except RequestTimeout as error:
+            raise CommandFailed(
+                str(error),
+                ExitCode.TIMEOUT,
+                hint="--timeout SECONDS waits longer",
+                kind="request_timeout",
+            ) from None
 
 
 async def _run(words: tuple[str, ...], environment: dict[str, str], seconds: float) -> int:

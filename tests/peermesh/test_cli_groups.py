@@ -299,9 +299,9 @@ def test_the_quota_of_a_group_is_changed_one_limit_at_a_time(capsys) -> None:
 HELD = ("store", "lock", "cities", "it", "--ttl", "2", *WAIT)
 
 
-def hold(capfd, *words: str, code: int = 0) -> str:
+def hold(capfd, *words: str, code: int = 0, options: tuple[str, ...] = ()) -> str:
     """Run words while a lock is held."""
-    assert run([*HELD, "--", *words]) == code
+    assert run([*HELD, *options, "--", *words]) == code
     out, err = capfd.readouterr()
     return out if code == 0 else err
 
@@ -324,7 +324,8 @@ def test_a_lock_of_a_store_with_one_master_is_held_as_well(capfd, monkeypatch) -
         monkeypatch.setenv("PEERMESH_PEER", str(endpoint.listen()))
         assert hold(capfd, sys.executable, "-c", 'print("held")') == "held\n"
         with store.lock("it"):
-            assert run([*HELD, "--timeout", "0", "--", "true"]) == ExitCode.TIMEOUT
+            late = hold(capfd, "true", options=("--timeout", "0"), code=ExitCode.TIMEOUT)
+            assert "lock it of store cities: not within 0 s; --timeout SECONDS waits longer" in late
 
 
 def test_a_command_whose_lock_is_lost_is_ended(capsys, nodes) -> None:
