@@ -85,8 +85,7 @@ FACES: Final = {
         Face(f"{_REPLICAS}/handle.py:GroupHandle"),
         Face(
             f"{_REPLICAS}/stores/session.py:Session",
-            hand=words("__aenter__ __aexit__ open give_up check_end"),
-            over=words("is_alive"),
+            hand=words("__aenter__ __aexit__ open is_alive check give_up check_end over_with"),
             bases=(
                 ("aio", "peermesh.aio.coordination:SessionBlock"),
                 ("blocking", "peermesh.blocking.coordination:SessionBlock"),

@@ -10,7 +10,7 @@ from typing import Self
 from endpoint.bound import Bound
 from endpoint.replicas.stores.session import Session as Core
 from peermesh.aio.passage import Passage
-from wire.errors import MeshError, SessionExpired
+from wire.errors import MeshError, SessionExpired, StoreClosed
 
 
 class SessionBlock(Bound):
@@ -36,6 +36,18 @@ class SessionBlock(Bound):
         except asyncio.CancelledError:
             await self._passage.end(self._held.close)  # It may be open all the same.
             raise
+
+    @property
+    def is_alive(self) -> bool:
+        """False once the group may have ended it. True may be outdated as soon as it is read."""
+        return self._held.is_alive
+
+    def check(self) -> None:
+        """Raise ``SessionExpired`` unless it is alive."""
+        try:
+            self._passage.look(self._held.check)
+        except StoreClosed as error:  # Its store, or its endpoint, has ended under it.
+            raise self._held.over_with(error) from error
 
     async def __aenter__(self) -> Self:
         """Open it, for the block."""
@@ -75,6 +87,8 @@ class SessionBlock(Bound):
     def _objection(self) -> MeshError | None:
         try:
             self._passage.look(self._held.check_end)
+        except StoreClosed as error:
+            return self._held.over_with(error)
         except MeshError as error:
             return error
         return SessionExpired("the endpoint ended") if self._is_lost else None

@@ -502,15 +502,6 @@ class Session(SessionBlock):
         """Its time to live, in seconds."""
         return self._session.ttl
 
-    @property
-    def is_alive(self) -> bool:
-        """False once the group may have ended it. True may be outdated as soon as it is read."""
-        return self._passage.call_sync(lambda: self._session.is_alive)
-
-    def check(self) -> None:
-        """Raise ``SessionExpired`` unless it is alive."""
-        return self._passage.call_sync(self._session.check)
-
     def wait_lost(self) -> None:
         """Wait until it is lost; it is not by its end."""
         return self._passage.call(self._session.wait_lost)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 from endpoint.bound import Bound
 from endpoint.replicas.stores.session import Session as Core
 from peermesh.blocking.living import Passage
+from wire.errors import StoreClosed
 
 
 class SessionBlock(Bound):
@@ -30,6 +32,25 @@ class SessionBlock(Bound):
         """
         self._passage.take(lambda _: self._held.give_up(), self._held.open)
 
+    @property
+    def is_alive(self) -> bool:
+        """False once the group may have ended it. True may be outdated as soon as it is read."""
+        try:
+            return self._passage.call_sync(lambda: self._held.is_alive)
+        except StoreClosed:
+            return False
+
+    def check(self) -> None:
+        """Raise ``SessionExpired`` unless it is alive."""
+        self._check(self._held.check)
+
+    def _check(self, check: Callable[[], None]) -> None:
+        """Have it checked over there; its store, or its endpoint, may have ended under it."""
+        try:
+            self._passage.call_sync(check)
+        except StoreClosed as error:
+            raise self._held.over_with(error) from error
+
     def __enter__(self) -> Self:
         """Open it, for the block."""
         self.open()
@@ -44,6 +65,6 @@ class SessionBlock(Bound):
         """End it; raises ``SessionExpired`` if it was lost, unless there is another error."""
         try:
             if value is None:
-                self._passage.call_sync(self._held.check_end)
+                self._check(self._held.check_end)
         finally:
-            self._passage.call(self._held.close)
+            self._passage.end(self._held.close)

@@ -87,6 +87,19 @@ def test_sessions_locks_and_elections_for_threads() -> None:
                 assert elections.poll() == []
 
 
+def test_a_block_of_a_thread_tells_that_its_endpoint_was_shut_down() -> None:
+    with blocking.Endpoint(name="a") as endpoint:
+        store = endpoint.attach_replica("s", voters=("a",))
+        store.await_leader(limit())
+
+        def hold() -> None:
+            with store.session(ttl=60):
+                endpoint.shutdown()
+
+        with pytest.raises(SessionExpired, match="is over: store s is closed"):
+            hold()
+
+
 def test_a_block_of_a_thread_tells_that_its_session_was_lost() -> None:
     with blocking.Endpoint(name="a") as a:
         store = a.attach_replica("s", voters=("a",))

@@ -19,6 +19,7 @@ from peermesh.errors import (
     NoSuchKey,
     OutboxFull,
     RequestTimeout,
+    SessionExpired,
     StoreClosed,
     SubscriberOverflow,
 )
@@ -284,6 +285,24 @@ def test_groups_have_leaders_sessions_and_locks(door: Door) -> None:
         assert (yield store.elected("l")) is None
         wrong = yield Try(lambda: store.read("soon"))
         assert isinstance(wrong.error, InvalidData)
+
+    door.run(script)
+
+
+def test_a_session_ends_with_its_endpoint(door: Door) -> None:
+    def script(api: Any) -> Steps:
+        endpoint = yield Block(api.Endpoint(name="a"))
+        store = yield Block(endpoint.attach_replica("s", voters=["a"]))
+        assert (yield store.await_leader(limit())) == "a"
+        session = store.session(ttl=60)
+        yield session.open()
+        assert session.is_alive
+        yield endpoint.shutdown()
+        assert not session.is_alive
+        lost = yield Try(session.check)
+        assert isinstance(lost.error, SessionExpired)
+        assert f"session {session.number} of store s is over: store s is closed" in str(lost.error)
+        yield session.close()
 
     door.run(script)
 

@@ -222,8 +222,8 @@ SESSIONS = [
         "a holder looks at the clock",
         "a holder that was paused acts although another one holds",
         _SESSION,
-        "        return is_open and trio.current_time() < self._until\n",
-        "        return is_open\n",
+        "        return is_open and not self._lost.is_set() and trio.current_time() < self._until\n",
+        "        return is_open and not self._lost.is_set()\n",
         _CLOCK,
     ),
     _guard(

@@ -104,7 +104,8 @@ class Session(Bound):
     def is_alive(self) -> bool:
         """False once the group may have ended it. True may be outdated as soon as it is read."""
         is_open = self._number is not None and not self._over.is_set()
-        return is_open and trio.current_time() < self._until
+        # What is lost needs no clock: an endpoint that was shut down may have none any more.
+        return is_open and not self._lost.is_set() and trio.current_time() < self._until
 
     def check(self) -> None:
         """Raise ``SessionExpired`` unless it is alive."""
@@ -216,6 +217,10 @@ class Session(Bound):
         if not self.is_alive and self._why != _CLOSED:
             raise self._error()
 
+    def over_with(self, error: StoreError) -> SessionExpired:
+        """Say that it ended with its store; for a front end."""
+        return SessionExpired(f"{self._what} of store {self._part.runner.name} is over: {error}")
+
     async def __aenter__(self) -> Self:
         """Open it, for the block."""
         await self.open()
@@ -255,8 +260,9 @@ class Session(Bound):
         return self._part.runner.error is None and not has_ended
 
     def _error(self) -> SessionExpired:
-        what = f"{self._what} of store {self._part.runner.name}"
-        return SessionExpired(f"{what} is over: {self._why}")
+        return SessionExpired(
+            f"{self._what} of store {self._part.runner.name} is over: {self._why}"
+        )
 
     async def _end(self) -> None:
         try:
