@@ -87,7 +87,7 @@ async def test_an_outcome_names_its_store(kind: str) -> None:
             assert told.count("store cities") == 1
         assert "store cities" in await said(RevisionGone, lambda: reader.scan(revision=99))
         for index, error in ((7, NoSuchKey), ("x", TypeClash)):
-            told = await said(error, lambda: reader.get_index_from_value("vector", index))  # noqa: B023
+            told = await said(error, lambda: reader.get_index_from_value("vector", index))  # noqa: B023 - it is called at once
             assert told.startswith("store cities, key 'vector': ")
 
 
@@ -103,7 +103,7 @@ async def test_what_does_not_come_in_time_names_its_store(is_elected: bool) -> N
             await watch.get()  # the mark
             await boss.get()
             texts = [
-                await said(RequestTimeout, lambda: each.get(timeout=0))  # noqa: B023
+                await said(RequestTimeout, lambda: each.get(timeout=0))  # noqa: B023 - it is called at once
                 for each in (watch, events, boss)
             ]
         assert texts == [
