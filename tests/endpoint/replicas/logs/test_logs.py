@@ -522,7 +522,7 @@ async def test_a_keeper_that_is_refused_lets_nothing_go(kit, tmp_path, backend):
             assert await follower.await_idle(limit())
             await keeper.close()
             for _ in range(3):
-                with pytest.raises(InvalidData, match="log of 2 partitions, not 3"):
+                with pytest.raises(InvalidData, match="has 2 partitions, not 3"):
                     await left.attach_log(
                         "log", partitions=3, backend=backend, keep_count=1, **options
                     )
