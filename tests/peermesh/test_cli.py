@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -508,7 +509,9 @@ def test_a_bad_secret_is_not_repeated():
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_a_node_in_order(number):
+def test_a_signal_ends_a_node_in_order(number, request):
+    # What is ignored here, as under nohup, would be ignored by the node.
+    request.addfinalizer(partial(signal.signal, number, signal.signal(number, signal.SIG_DFL)))
     with node("--master", "table") as (process, _):
         process.send_signal(number)
         _, errors = process.communicate()
