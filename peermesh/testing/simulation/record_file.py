@@ -50,6 +50,8 @@ class RecordFile:
         with self._failures_explained():
             # Once more, as SQLite's checkpoint does: a sync that failed has kept none of it.
             self._disk.write(file, 0, content[: self._size])
+            if self._is_syncing:
+                self._disk.sync(file)
 
     def append(self, record: dict[str, Any], *, is_synced: bool = False) -> None:
         """Write a record behind the others, and sync if the options or the caller say so."""

@@ -132,6 +132,22 @@ def test_a_replica_finds_every_acknowledged_commit_again_and_the_last_may_be_tor
     assert counts == {2, 3}
 
 
+def test_what_a_failed_sync_left_is_durable_once_it_is_loaded():
+    for seed in range(10):
+        disk = Disk()
+        store = opened(disk)
+        append(store, 1)
+        disk.fail_fsync()
+        with pytest.raises(BackendFailure, match="Input/output"):
+            append(store, 2)
+        disk.heal()
+        disk.release("me")
+        found = len(backend(disk).load(FOUNDING).entries)
+        disk.release("me")
+        disk.cut_power(Random(seed))
+        assert len(backend(disk).load(FOUNDING).entries) == found
+
+
 def test_a_replica_without_syncs_may_lose_everything_but_its_order():
     counts = set()
     for seed in range(50):
