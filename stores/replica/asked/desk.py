@@ -92,9 +92,13 @@ class Desk:
             self.pump()
 
     def give_up(self, code: ErrorCode, text: str) -> None:
-        """Refuse all that has no answer; what has one is told first."""
+        """Refuse all that has no answer, and tell all: what readers here do not see may never come.
+
+        Some may have an answer behind one that has none.
+        """
+        outbox = self._standing.outbox
+        outbox.held.extend(outbox.give_up(code, text))
         self.release()
-        self._resolve(self._standing.outbox.give_up(code, text))
 
     def reveal(self) -> None:
         """Tell what came of requests, once readers here see it: answers may overtake entries."""

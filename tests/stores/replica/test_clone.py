@@ -228,6 +228,24 @@ def test_a_receipt_that_came_is_kept_back_by_no_end(pair, world, end):
     assert not clone.core.shows_all_told, "a read of the session waits for it"
 
 
+def test_an_answer_behind_one_that_is_missing_is_kept_back_by_no_end(pair, world):
+    _, clone = pair
+    clone.put("first", 0)
+    world.settle()
+    world.held_kinds = (ToFollower,)
+    first, second = [(clone.put(key, 1), clone.flush())[0] for key in "ab"]
+    world.tick(REPEAT_TICKS - 1)
+    world.held_kinds = (ToFollower, Answered)
+    world.tick()
+    _, late = [packet for packet in world.held if isinstance(packet.content, Answered)]
+    world.held_kinds = (ToFollower,)
+    world.deliver(late)
+    assert not {first, second} & set(clone.outcomes)
+    clone.close()
+    assert clone.outcomes[first].code == ErrorCode.SHUTTING_DOWN
+    assert clone.outcomes[second] == Applied(3)
+
+
 # -- the rest ----------------------------------------------------------------------------------
 
 
