@@ -1037,15 +1037,20 @@ def test_a_member_applies_what_both_journals_share_before_a_snapshot_that_leaves
     assert len(level(stage)) == 1
 
 
-def refuse_a_snapshot(stage, change, match):
-    """See that d refuses the snapshot that it is offered, with its head changed."""
-    member = stage.members["d"]
+def offer_a_snapshot(stage, change):
+    """Have d hear of the snapshot that it is offered, with its head changed."""
     stage.do("a", "tick", stage.moment("a"))
-    before = member.state.machine.digest(), member.journal.end
     stage.pass_on("ad", kinds=(Keepalive, Join))
     (admitted,) = mail_of(stage, Admitted, "d")
     head = change(admitted.snapshot)
     stage.deliver(stage.ids["a"], stage.ids["d"], replace(admitted, snapshot=head))
+
+
+def refuse_a_snapshot(stage, change, match):
+    """See that d refuses it."""
+    member = stage.members["d"]
+    before = member.state.machine.digest(), member.journal.end
+    offer_a_snapshot(stage, change)
     with pytest.raises(DecodeError, match=match):
         stage.pass_on("ad", kinds=(SnapshotPart, SnapshotAck))
     assert (member.state.machine.digest(), member.journal.end) == before
@@ -1068,6 +1073,28 @@ def test_a_snapshot_that_ends_before_what_is_committed_is_refused():
         return replace(head, position=replace(head.position, index=commit - 1), after=0)
 
     refuse_a_snapshot(stage, end_sooner, f"ends at {commit - 1}, and {commit} is committed here")
+
+
+def test_a_snapshot_may_end_at_what_is_committed():
+    stage, commit, _ = with_more_to_apply()
+
+    def end_there(head):
+        return replace(head, position=replace(head.position, index=commit), after=0)
+
+    offer_a_snapshot(stage, end_there)
+    stage.pass_on("ad", kinds=(SnapshotPart, SnapshotAck))
+    assert stage.members["d"]._following.is_joined
+
+
+def test_a_follower_whose_disk_is_behind_leaves_its_channel_and_joins_again(stage):
+    stage.write("a", 1)
+    following = stage.members["b"]._following
+    assert following.is_joined
+    following.tick(is_disk_behind=True)
+    assert not following.is_joined
+    following.tick(is_disk_behind=True)
+    stage.tick("ab", times=4, links=["ab"])
+    assert following.is_joined
 
 
 def test_a_snapshot_acknowledgement_of_another_session_counts_for_nothing():
